@@ -1,0 +1,114 @@
+"""Which content blocks the Messages API takes back, and how its calls are told apart.
+
+Blocks are dicts in the API's shape. Functions here are pure and return what they were given where
+nothing is wrong with it, so that a sound history is neither copied nor changed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.plain import is_plain, is_text, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from shared.records import Block
+
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME: Final = 128
+THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+
+
+def usable_prompt(blocks: list[Block]) -> list[Block]:
+    """What of a user's blocks the API takes: text that is not blank, images and documents."""
+    return _mapped(blocks, _prompt_block)
+
+
+def usable_reply(blocks: list[Block]) -> list[Block]:
+    """What of a model's blocks the API takes back.
+
+    Text that is not blank, thinking with its signature, calls with a name and an object as input
+    (anything else becomes `{}`). Ids are left: see `unique_ids`.
+    """
+    return _mapped(blocks, _reply_block)
+
+
+def unique_ids(blocks: list[Block], taken: set[str], avoid: Collection[str] = ()) -> list[Block]:
+    """The blocks with an id for each call that the API takes and that is not in `taken`; adds them to it.
+
+    Some servers number the calls of each reply anew; the API refuses a conversation in which an id
+    comes twice. An id that is made up is not one of `avoid` either. One block for each, in order.
+    """
+
+    def named(block: Block) -> Block:
+        if block.get("type") != "tool_use":
+            return block
+        given = block.get("id")
+        unique = name = clean_name(given) or "call"
+        number = len(taken)
+        while unique in taken or (unique != given and unique in avoid):
+            number += 1
+            unique = f"{name[:100]}_{number}"
+        taken.add(unique)
+        return block if unique == given else {**block, "id": unique}
+
+    return _mapped(blocks, named)
+
+
+def clean_name(name: Any) -> str:
+    """An id or a tool's name in the API's alphabet; empty if there is none."""
+    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] if isinstance(name, str) else ""
+
+
+def _mapped(blocks: list[Block], change: Callable[[Block], Block | None]) -> list[Block]:
+    for index, block in enumerate(blocks):
+        if (new := change(block)) is not block:
+            rest = [new, *map(change, blocks[index + 1 :])]
+            return [*blocks[:index], *(block for block in rest if block is not None)]
+    return blocks
+
+
+def _text_block(block: Block) -> Block | None:
+    text = block.get("text")
+    if not isinstance(text, str) or not text.strip():
+        return None
+    return block if is_text(text) else {**block, "text": plain(text)}
+
+
+def _prompt_block(block: Block) -> Block | None:
+    match block.get("type"):
+        case "text":
+            return _text_block(block)
+        case "image" | "document":
+            return block if isinstance(block.get("source"), dict) and is_plain(block) else None
+    return None
+
+
+def _reply_block(block: Block) -> Block | None:
+    match block.get("type"):
+        case "text":
+            return _text_block(block)
+        case "thinking":
+            # Signed as it is: changed by a letter, it is refused.
+            signed = _filled(block.get("signature")) and isinstance(block.get("thinking"), str)
+            return block if signed and is_plain(block) else None
+        case "redacted_thinking":
+            return block if _filled(block.get("data")) else None
+        case "tool_use":
+            return _call(block)
+    return None
+
+
+def _filled(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and is_text(value)
+
+
+def _call(block: Block) -> Block | None:
+    name, given = clean_name(block.get("name")), block.get("input")
+    if not name:
+        return None
+    if name == block["name"] and isinstance(given, dict) and is_plain(given):
+        return block
+    return {**block, "name": name, "input": plain(given) if isinstance(given, dict) else {}}

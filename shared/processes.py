@@ -1,0 +1,76 @@
+"""Processes below us: who they are, and how they are ended, with all that they left behind.
+
+Linux first: a subreaper keeps orphans below it, a pidfd names a process without a race. Where the
+kernel lacks one, the functions say so by their result, and callers go on without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> bool:
+    """Make orphaned descendants children of this process (prctl(2)). False where that does not exist."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that becomes readable when `pid` ends, or None where there are none or it is gone."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def descendants(pid: int, spare: Collection[int] = ()) -> list[psutil.Process]:
+    """All live processes below `pid`, children first, without those below (and including) a spared pid."""
+    found: list[psutil.Process] = []
+    pending = [pid]
+    while pending:
+        for child in children(pending.pop()):
+            if child not in spare:
+                pending.append(child)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process = psutil.Process(child)
+                    if process.status() != psutil.STATUS_ZOMBIE:
+                        found.append(process)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Direct children by the kernel's own list: about 20 µs, where a scan of /proc takes 10 ms and more."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [child.pid for child in psutil.Process(pid).children()]
+        return []
+    found: list[int] = []
+    for task in tasks:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as f:
+            found += [int(word) for word in f.read().split()]
+    return found
+
+
+def signal_all(processes: list[psutil.Process], number: signal.Signals) -> None:
+    """Send a signal to each that is still the process it was (psutil checks start times)."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            process.send_signal(number)

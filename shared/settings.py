@@ -1,0 +1,77 @@
+"""The user's settings: `settings.json` in the config dir. Never read from a project's folder.
+
+A file that cannot be read is an error that ends the start: going on without it could drop a rule that
+denies something.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+
+class SettingsError(Exception):
+    """`settings.json` cannot be used; `str()` says why and where."""
+
+
+class RuleSetting(BaseModel):
+    """A permission rule: what `effect` a call of `tool` has, by path pattern or command prefix."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    effect: Literal["allow", "ask", "deny"]
+    tool: str
+    path: str | None = None
+    command: str | None = None
+
+
+class Settings(BaseModel):
+    """All settings with their defaults. Times are in seconds, sizes in octets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    unresponsive_after: float = Field(default=3.0, gt=0)
+    """A worker whose loop is silent this long is shown as unresponsive and its stacks are logged."""
+    kill_after_in_turn: float = Field(default=15.0, gt=0)
+    kill_after_idle: float = Field(default=5.0, gt=0)
+    """Silent this long, a worker is killed and its session goes on in a new one."""
+    ready_within: float = Field(default=10.0, gt=0)
+    """A worker that takes longer to start has failed to boot."""
+    cancel_within: float = Field(default=2.0, gt=0)
+    """A cancel not answered by the worker within this is answered by the front."""
+    recover: Literal["continue", "report"] = "continue"
+    """What becomes of a turn whose worker died: it goes on, or it is answered with an error."""
+    memory_limit: int = Field(default=2 * 2**30, gt=0)
+    """For a worker with its tools, resident."""
+    dangerously_allow_outside: bool = False
+    """In mode bypass_permissions, also allow unasked what lies outside the session's folders."""
+    bash_grants: Literal["tool", "prefix"] = "tool"
+    """What "always" covers for bash: every command, or the same program and subcommand."""
+    rules: tuple[RuleSetting, ...] = ()
+    withhold: tuple[str, ...] = ()
+    """Names of further environment variables that tools do not get."""
+    editor_terminal: bool = False
+    """Run bash in a terminal of the client where it offers one."""
+    models: tuple[dict[str, Any], ...] = ()
+    """Models added to the catalog, in the catalog's own shape."""
+    model: str | None = None
+    """The model of new sessions."""
+
+
+def load(config_dir: Path) -> Settings:
+    """The settings of `config_dir`; defaults where there is no file. Raises SettingsError."""
+    path = config_dir / "settings.json"
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return Settings()
+    except OSError as e:
+        raise SettingsError(f"{path} cannot be read: {e.strerror}.") from e
+    try:
+        return Settings.model_validate_json(text)
+    except ValidationError as e:
+        first = e.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise SettingsError(f"{path}: {where}: {first['msg']}. Correct or remove it.") from e

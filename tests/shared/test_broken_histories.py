@@ -1,0 +1,163 @@
+"""Whatever happened to a history file, it loads, is repaired once and for all, and runs."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shared.journal import Journal, encode
+from shared.records import ClearRecord, CompactionRecord
+from shared.repair import open_calls, repair, to_messages
+from tests.shared.histories import (
+    MODEL,
+    broken_rule,
+    call,
+    end,
+    grant,
+    reply,
+    result,
+    start,
+    text,
+    thinking,
+    user,
+)
+
+if TYPE_CHECKING:
+    from shared.records import Record
+
+# Few turns and ids, some of them what repair makes up itself, so that they collide.
+turns = st.sampled_from(["t1", "t2", "t3"])
+ids = st.sampled_from(["c", "c_1", "c_2", "c_3", "d", "", "b d", "\ud800"])
+words = st.sampled_from(["", "  ", "hello", "\ud83d", "ünï", "NaN"])
+inputs: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(words, st.none(), st.integers(), st.floats()),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(words, inner, max_size=2)),
+    max_leaves=4,
+)
+
+
+@st.composite
+def some_block(draw: st.DrawFn) -> dict[str, Any]:
+    match draw(st.integers(0, 5)):
+        case 0:
+            return text(draw(words))
+        case 1:
+            return {**call(draw(ids), draw(words)), "input": draw(inputs)}
+        case 2:
+            return thinking(draw(words), draw(words))
+        case 3:
+            return draw(st.sampled_from([{}, {"type": "image"}, {"type": "text"}, {"type": 5}]))
+    return call(draw(ids))
+
+
+@st.composite
+def some_record(draw: st.DrawFn) -> Record:
+    turn = draw(turns)
+    match draw(st.integers(0, 9)):
+        case 0:
+            return user(turn, *draw(st.lists(some_block(), max_size=3)))
+        case 1:
+            return end(turn)
+        case 2:
+            return grant()
+        case 3:
+            return CompactionRecord(epoch=0, time=0.0, summary=draw(words))
+        case 4:
+            return ClearRecord(epoch=0, time=0.0)
+        case 5:
+            return start(turn, draw(ids))
+        case 6 | 7:
+            parent = draw(st.sampled_from([None, None, None, "c"]))
+            return result(turn, draw(ids), draw(words), parent_call_id=parent)
+    message = draw(st.sampled_from(["m1", "m2", "m3", "m4"]))
+    model = draw(st.sampled_from([MODEL, "another"]))
+    return reply(turn, *draw(st.lists(some_block(), max_size=4)), message_id=message, model=model)
+
+
+@st.composite
+def ordinary_turn(draw: st.DrawFn) -> list[Record]:
+    turn = draw(turns)
+    asked = draw(st.lists(ids, max_size=3))
+    ran = [record for one in asked for record in (start(turn, one), result(turn, one))]
+    calls = [reply(turn, thinking("hm"), text("so"), *map(call, asked)), *ran] if asked else []
+    return [user(turn), *calls, reply(turn, text("done")), end(turn)]
+
+
+histories: st.SearchStrategy[list[Record]] = st.one_of(
+    st.lists(some_record(), max_size=20),
+    st.lists(ordinary_turn(), max_size=4).map(lambda all_: [record for one in all_ for record in one]),
+)
+resumed = st.sampled_from([None, "t1", "t2", "t9"])
+wounds = st.sampled_from(["drop", "double", "shuffle", "cut", "join", "garbage", "flip", "nul"])
+
+
+@st.composite
+def wrecks(draw: st.DrawFn) -> bytes:
+    """A history file to which several things happened, at its end and in its middle."""
+    lines = [encode(record) for record in draw(histories)]
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, max(len(lines) - 1, 0)))
+        line = lines[at] if lines else b""
+        where = draw(st.integers(0, max(len(line) - 1, 0)))
+        match draw(wounds):
+            case "drop":
+                del lines[at : at + draw(st.integers(1, 3))]
+            case "double":
+                lines[at:at] = lines[at : at + draw(st.integers(1, 3))]
+            case "shuffle":
+                lines = draw(st.permutations(lines))
+            case "cut":
+                lines[at : at + 1] = [line[:where] + b"\n"]
+            case "join":
+                lines[at : at + 1] = [line[:where]]
+            case "garbage":
+                lines[at:at] = [draw(st.binary(max_size=30)), b"\n"]
+            case "flip":
+                lines[at : at + 1] = [line[:where] + draw(st.binary(max_size=1)) + line[where + 1 :]]
+            case "nul":
+                lines[at:at] = [bytes(draw(st.integers(1, 50)))]
+    data = b"".join(lines)
+    return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
+
+
+@given(histories, resumed)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_records_are_repaired_once_and_for_all(history: list[Record], resuming: str | None) -> None:
+    whole = repair(history, epoch=1, now=1.0, resuming=resuming)
+    assert repair(whole, epoch=2, now=2.0, resuming=resuming) == whole
+    # What the model lacks yet, it gets as the worker would give it.
+    ran = [result(resuming, block["id"]) for block in open_calls(whole, resuming)] if resuming else []
+    for model in (MODEL, "another"):
+        assert broken_rule(to_messages([*whole, *ran], model)) is None
+        assert broken_rule(to_messages([*whole, *ran, user("t10")], model)) is None
+
+
+@given(wrecks(), resumed)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_wreck_of_a_file_loads_and_runs(data: bytes, resuming: str | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "history.jsonl"
+        path.write_bytes(data)
+        journal = Journal(path)
+        loaded, _ = journal.load()
+        whole = repair(loaded, epoch=1, now=1.0, resuming=resuming)
+        messages = to_messages(whole, MODEL)
+        journal.replace(whole)
+        kept = path.read_bytes()
+
+        again, problems = journal.load()
+        assert problems == []
+        whole_again = repair(again, epoch=2, now=2.0, resuming=resuming)
+        assert to_messages(whole_again, MODEL) == messages
+        journal.replace(whole_again)
+        assert path.read_bytes() == kept
+
+        journal.append([user("t10"), reply("t10", call("new")), result("t10", "new"), end("t10")])
+        last = to_messages(repair(journal.load()[0], epoch=3, now=3.0), MODEL)
+        journal.close()
+        assert broken_rule(last) is None
+        assert last[-2]["content"][-1] == call("new")
