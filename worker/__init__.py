@@ -1,0 +1,1 @@
+"""A session's own process: the agent loop, the models and the tools."""

@@ -1,0 +1,182 @@
+"""The agent loop: ask the model, run the tools that it calls, until it is done.
+
+It holds no state of its own that matters: each step follows from the turn's durable records, so a
+worker of a later epoch runs the same loop over the same history and goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from shared.records import AssistantRecord
+from shared.repair import to_messages
+from worker import events as ev
+from worker.compaction import compact, fitted, is_full, used_tokens
+from worker.models.base import (
+    ModelError,
+    ModelRequest,
+    Reply,
+    Retrying,
+    Text,
+    Thinking,
+    ThinkingLevel,
+    Usage,
+)
+from worker.steps import AskModel, Done, RunCalls, next_step
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from shared.catalog import ModelEntry
+    from worker.history import History
+    from worker.models.base import Model
+    from worker.tool_calls import ToolCalls
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Brain:
+    """What a request to the model is made of. Looked up anew before each, so options may change."""
+
+    model: Model
+    entry: ModelEntry
+    thinking: ThinkingLevel
+    system: str
+    tools: list[dict[str, Any]]
+
+
+@dataclass
+class AgentLoop:
+    """One turn's loop over one history.
+
+    `emit` takes what the client is to see, and waits when the client does not read.
+    """
+
+    history: History
+    turn_id: str
+    think: Callable[[], Awaitable[Brain]]
+    calls: ToolCalls
+    emit: Callable[[ev.Event], Awaitable[None]]
+    partial: list[str] = field(default_factory=list)
+    """Text of the reply that is streaming: kept for the history if the user cancels."""
+    message_id: str = ""
+    _compacted: bool = False
+
+    async def run(self) -> str:
+        """Run the turn to its end; returns ACP's stop reason. Raises ModelError, HistoryError."""
+        while True:
+            match next_step(self.history.of_turn(self.turn_id)):
+                case AskModel():
+                    await self._ask()
+                case RunCalls() as step:
+                    await self.calls.run(step)
+                case Done(stop_reason):
+                    return stop_reason
+
+    async def make_room(self) -> None:
+        """Before a turn begins: summarize what came before it if the context is nearly full."""
+        if not used_tokens(self.history.records) or self.history.compaction_failed:
+            return
+        try:
+            brain = await self.think()
+            if not is_full(self.history.records, brain.entry.window):
+                return
+            done = await compact(self.history, brain, "")
+        except ModelError as e:
+            # The turn goes on with the conversation as it is, and tells its own error if it cannot.
+            log.warning("no summary: %s", e)
+            done = None
+        self.history.compaction_failed = done is None  # it would not get shorter by trying again
+        if done is not None:
+            await self.emit(ev.Compaction("\n[The conversation was summarized to make room.]\n"))
+
+    async def _ask(self) -> None:
+        brain = await self.think()
+        try:
+            await self._stream(brain)
+        except ModelError as e:
+            if not e.too_long or self._compacted:
+                raise
+            # Once a turn: a summary that is still too long would not get shorter by another.
+            self._compacted = True
+            if await compact(self.history, brain, "what the user asked for last, word for word") is None:
+                raise
+            await self.emit(
+                ev.Compaction("\n[The conversation was too long for the model and was summarized.]\n")
+            )
+
+    async def _stream(self, brain: Brain) -> None:
+        request = ModelRequest(
+            model=brain.entry.id,
+            system=brain.system,
+            messages=fitted(to_messages(self.history.records, model=brain.entry.id), brain.entry.window),
+            tools=brain.tools,
+            max_tokens=brain.entry.max_output,
+            thinking=brain.thinking,
+        )
+        self.message_id, told = uuid4().hex, False
+        self.partial.clear()
+        async with aclosing(brain.model.stream(request)) as items:
+            async for item in items:
+                match item:
+                    case Text(text):
+                        self.partial.append(text)
+                        await self.emit(ev.TextDelta(text, self.message_id))
+                    case Thinking(text):
+                        await self.emit(ev.ThinkingDelta(text, self.message_id))
+                    case Retrying(reason, delay):
+                        # What came of the failed attempt is not the message: the next has its own id.
+                        self.partial.clear()
+                        self.message_id = uuid4().hex
+                        if not told:
+                            await self.emit(ev.Error(f"\n[{reason} Trying again in {delay:.0f} s.]\n"))
+                        told = True
+                    case Reply():
+                        await self._record(brain, item)
+        self.partial.clear()
+        await self.emit(
+            ev.UsageChanged(
+                used_tokens(self.history.records), brain.entry.window, cost(self.history, brain.entry)
+            )
+        )
+
+    async def _record(self, brain: Brain, reply: Reply) -> None:
+        await self.history.write(
+            AssistantRecord(
+                **self.history.stamp(),
+                turn_id=self.turn_id,
+                message_id=self.message_id,
+                model=brain.entry.id,
+                blocks=reply.blocks,
+                stop_reason=reply.stop_reason,
+                usage=usage_record(reply.usage),
+                malformed=reply.malformed,
+            )
+        )
+
+
+def cost(history: History, entry: ModelEntry) -> float | None:
+    """US dollars that the session's replies cost, or None where the model's price is not known."""
+    if entry.price is None:
+        return None
+    price = entry.price
+    return sum(
+        price.cost(u.get("input", 0), u.get("output", 0), u.get("cache_read", 0), u.get("cache_write", 0))
+        for record in history.records
+        if isinstance(record, AssistantRecord) and record.model == entry.id and (u := record.usage)
+    )
+
+
+def usage_record(usage: Usage) -> dict[str, int]:
+    """A request's tokens as the history keeps them."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+    }

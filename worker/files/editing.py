@@ -1,0 +1,149 @@
+"""Replacing a string in a text, exactly where it was asked for, with the line ends that stand there. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from worker.files.near_miss import nearest
+from worker.tools.base import ToolError
+
+_NEWLINE: Final = re.compile(r"\r?\n")
+_LISTED: Final = 10
+"""Line numbers named of a string that occurs too often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Characters `start` to `end` of the old text become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def replacements(text: str, old: str, new: str, *, everywhere: bool) -> list[Replacement]:
+    """Where `old` occurs in `text` and what takes its place; one place, or with `everywhere` all.
+
+    A line feed in `old` matches CRLF too. Line feeds in `new` become what stands at that place; a CRLF
+    in `new` is kept. Raises ToolError when there is no place, or more than one and not `everywhere`.
+    """
+    if not old:
+        raise ToolError(
+            "old_string is empty. Give the text to replace; to insert, give a line and repeat it in "
+            "new_string; to write a whole file, use write_file."
+        )
+    if old == new:
+        raise ToolError("old_string and new_string are the same, so there is nothing to change.")
+    found = _occurrences(text, old)
+    if not found:
+        raise ToolError(f"old_string does not occur in the file, so nothing was changed.{nearest(text, old)}")
+    if len(found) > 1 and not everywhere:
+        raise ToolError(
+            f"old_string occurs {len(found)} times, at lines {_line_numbers(text, found)}, "
+            "so nothing was changed. Give more of the text around the place, or set replace_all."
+        )
+    return [Replacement(s, e, fit_line_ends(text, s, e, new)) for s, e in found]
+
+
+def spliced(text: str, changes: list[Replacement]) -> str:
+    """The text after all changes, which are in order and apart."""
+    parts: list[str] = []
+    at = 0
+    for change in changes:
+        parts += (text[at : change.start], change.text)
+        at = change.end
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _occurrences(text: str, old: str) -> list[tuple[int, int]]:
+    """All places of `old`, apart; two that overlap count as two if there are no more."""
+    crlf = text.count("\r\n")
+    if "\n" not in old or not crlf:
+        return _literal(text, old)
+    if crlf == text.count("\n"):
+        return _literal(text, _NEWLINE.sub("\r\n", old))
+    pattern = re.compile(r"\r?\n".join(re.escape(line) for line in re.split(r"(?<!\r)\n", old)))
+    found = [match.span() for match in pattern.finditer(text)]
+    if len(found) == 1:
+        start, end = found[0]
+        again = pattern.search(text, start + 1)
+        # From within a CRLF the same place is found once more, by its line feed alone.
+        if again is not None and again.end() == end:
+            again = pattern.search(text, again.start() + 1)
+        if again is not None:
+            found.append(again.span())
+    return found
+
+
+def _literal(text: str, old: str) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    at = text.find(old)
+    while at >= 0:
+        found.append((at, at + len(old)))
+        at = text.find(old, at + len(old))
+    if len(found) == 1:
+        overlapping = text.find(old, found[0][0] + 1)
+        if overlapping >= 0:
+            found.append((overlapping, overlapping + len(old)))
+    return found
+
+
+def _line_numbers(text: str, found: list[tuple[int, int]]) -> str:
+    numbers: list[int] = []
+    line, at = 1, 0
+    for start, _ in found[:_LISTED]:
+        line += text.count("\n", at, start)
+        at = start
+        numbers.append(line)
+    more = ", …" if len(found) > _LISTED else ""
+    return ", ".join(str(number) for number in dict.fromkeys(numbers)) + more
+
+
+def fit_line_ends(text: str, start: int, end: int, new: str) -> str:
+    """`new` with the line ends that its place in `text` has.
+
+    Where the replaced lines have both kinds, a line that stays keeps its own, and a new one takes that of
+    the line that it replaces or follows.
+    """
+    if "\n" not in new:
+        return new
+    region = text[start:end]
+    ends = _NEWLINE.findall(region)
+    if not ends:
+        style = _style_at(text, start, end)
+        return new if style == "\n" else _with_ends(new, [style] * new.count("\n"))
+    if len(set(ends)) == 1:
+        return new if ends[0] == "\n" else _with_ends(new, [ends[0]] * new.count("\n"))
+    return _with_ends(new, _aligned(_NEWLINE.split(region), ends, _NEWLINE.split(new)))
+
+
+def _style_at(text: str, start: int, end: int) -> str:
+    """The line end that follows a place, else the one before it."""
+    at = text.find("\n", end)
+    if at < 0:
+        at = text.rfind("\n", 0, start)
+    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+
+
+def _with_ends(new: str, ends: list[str]) -> str:
+    lines = new.split("\n")
+    parts: list[str] = []
+    for i, line in enumerate(lines[:-1]):
+        # A CRLF that the caller wrote is meant.
+        parts += (line, "\n" if line.endswith("\r") else ends[i])
+    return "".join(parts) + lines[-1]
+
+
+def _aligned(old: list[str], ends: list[str], new: list[str]) -> list[str]:
+    """A line end for each new line but the last, from the old lines that they stand for."""
+    following = ends[-1]
+    fitted = [following] * (len(new) - 1)
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for j in range(j1, min(j2, len(fitted))):
+            i = i1 + (j - j1) if tag == "equal" else min(i1 + (j - j1), max(i2 - 1, i1 - 1, 0))
+            fitted[j] = ends[min(i, len(ends) - 1)]
+    return fitted

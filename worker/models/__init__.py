@@ -1,0 +1,1 @@
+"""Language models behind one interface: `base` says what the loop needs of each."""

@@ -1,0 +1,157 @@
+"""Models of the Anthropic Messages API, asked through the official SDK, streaming.
+
+`messages.create(stream=True)`, not `messages.stream()`: measured, the latter yields half the deltas
+a second and raises on malformed tool JSON. The former ends without an error when the connection is
+cut, so a stream without `message_stop` is a cut stream here. The SDK's own retries are off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import anthropic
+import anyio
+import httpx2
+
+from worker.models.base import ModelError, Retrying
+from worker.models.failures import CUT, Asked, Failure, classify
+from worker.models.replies import ReplyBuilder
+from worker.models.requests import arguments, without_thinking
+from worker.models.retries import RetryPolicy
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncGenerator
+
+    from shared.catalog import ModelEntry
+    from shared.credentials import Credentials
+    from worker.models.base import ModelRequest, StreamItem
+
+SILENCE: Final = 90.0
+"""Seconds without a byte (a ping is one) after which a stream counts as dead."""
+_CONNECT = 10.0
+_DRAIN = 0.5
+"""Seconds given to the end of a body after `message_stop`: read to its end, the connection is used again."""
+
+_CANNED: Final = b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
+
+AnyClient = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock | anthropic.AsyncAnthropicVertex
+
+
+@cache
+def ssl_context() -> ssl.SSLContext:
+    """The process's one TLS context. To read the authorities takes 20-150 ms: forked workers inherit it."""
+    return httpx2.create_ssl_context()
+
+
+def warm() -> None:
+    """Do once, before forking, what each worker would else do first. Starts no thread and no event loop.
+
+    The SDK builds its validators for a stream's events at the first event (15 ms), so one stream is read
+    here: by the synchronous client, from memory.
+    """
+    nowhere: dict[str, Any] = {"api_key": "none", "base_url": "http://none.invalid", "max_retries": 0}
+    http = anthropic.DefaultAsyncHttpxClient(verify=ssl_context())
+    anthropic.AsyncAnthropic(**nowhere, http_client=http)
+    canned = httpx2.MockTransport(lambda _: httpx2.Response(200, content=_CANNED))
+    client = anthropic.Anthropic(**nowhere, http_client=httpx2.Client(transport=canned))
+    # Broken ANTHROPIC_CUSTOM_HEADERS fail here; the user is told by the first real request.
+    with client, contextlib.suppress(anthropic.AnthropicError, ValueError):
+        for event in client.messages.create(model="none", max_tokens=1, messages=[], stream=True):
+            ReplyBuilder().feed(event)
+
+
+def transport(silence: float = SILENCE) -> dict[str, Any]:
+    """The arguments that every client of the SDK is made with here. `silence` is in seconds."""
+    timeout = anthropic.Timeout(silence, connect=_CONNECT, pool=_CONNECT)
+    http = anthropic.DefaultAsyncHttpxClient(verify=ssl_context(), timeout=timeout)
+    return {"max_retries": 0, "timeout": timeout, "http_client": http}
+
+
+def anthropic_client(
+    credentials: Credentials, base_url: str | None = None, silence: float = SILENCE
+) -> anthropic.AsyncAnthropic:
+    """A client of the Anthropic API or of a server compatible with it. Cheap after `warm`."""
+    return anthropic.AsyncAnthropic(
+        api_key=credentials.api_key,
+        auth_token=credentials.auth_token,
+        base_url=base_url or None,
+        **transport(silence),
+    )
+
+
+class AnthropicModel:
+    """A `Model` over one client of the SDK. Close its streams (`contextlib.aclosing`) if left early.
+
+    `silence` is the client's read time-out in seconds, for messages. `secrets` never appear in any.
+    """
+
+    def __init__(
+        self,
+        client: AnyClient,
+        entry: ModelEntry,
+        *,
+        silence: float = SILENCE,
+        policy: RetryPolicy | None = None,
+        secrets: tuple[str, ...] = (),
+    ) -> None:
+        self._client = client
+        self._entry = entry
+        self._policy = policy or RetryPolicy()
+        self._asked = Asked(entry.id, client.base_url.host, silence, secrets)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
+        """See `Model.stream`."""
+        made = arguments(request, self._entry)
+        retries, first_failure = 0, None
+        while True:
+            builder, failure = ReplyBuilder(), CUT
+            try:
+                async with await self._client.messages.create(**made, stream=True) as response:
+                    events = aiter(response)
+                    async for event in events:
+                        if (item := builder.feed(event)) is not None:
+                            yield item
+                        if builder.complete:
+                            break
+                    with anyio.move_on_after(_DRAIN):
+                        async for _ in events:
+                            pass
+            except Exception as error:  # noqa: BLE001 - the clouds' signers raise types of their own
+                failure = self._failure(error, builder)
+            if builder.complete:
+                yield builder.reply()
+                return
+            if failure.thinking_refused and (kept := without_thinking(made["messages"])) != made["messages"]:
+                made["messages"] = kept
+                continue
+            now = time.monotonic()
+            first_failure = first_failure or now
+            delay = (
+                self._policy.delay(retries, now - first_failure, failure.retry_after, random.random())
+                if failure.retry
+                else None
+            )
+            if delay is None:
+                also = f" (tried {retries + 1} times)" if retries else ""
+                raise ModelError(f"{failure.sentence}{also}.", auth=failure.auth, too_long=failure.too_long)
+            retries += 1
+            yield Retrying(failure.reason, delay)
+            await anyio.sleep(delay)
+
+    async def aclose(self) -> None:
+        """Close the client and its connections."""
+        await self._client.close()
+
+    def _failure(self, error: Exception, builder: ReplyBuilder) -> Failure:
+        """What to do about `error`; raises it again if it is a bug."""
+        if builder.complete:
+            return CUT  # the reply is whole, whatever became of the connection after it
+        failure = classify(error, self._asked)
+        if failure is None:
+            raise error
+        return failure

@@ -1,0 +1,173 @@
+"""Puts one reply together from the events of its stream. Pure: fed with events, it has no I/O.
+
+Blocks come out as they came in: thinking with its signature byte for byte, and kinds that are not
+known here verbatim, if they were complete.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic_core import from_json
+
+from worker.models.base import Reply, Text, Thinking, Usage
+
+if TYPE_CHECKING:
+    from anthropic.types import RawMessageStreamEvent
+
+_TEXT_OF: Final = {"text": "text", "thinking": "thinking"}
+_CALLS: Final = ("tool_use", "server_tool_use")
+
+
+class _Block:
+    """A content block while it streams."""
+
+    __slots__ = ("citations", "fields", "held", "parts", "signature", "stopped")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.parts: list[str] = []
+        self.held = ""
+        self.signature: str | None = None
+        self.citations: list[Any] = []
+        self.stopped = False
+
+    def add(self, text: str) -> str:
+        """Keep a piece and return what of it can be shown: whole characters only.
+
+        Some servers split a character outside the BMP into two escaped halves in two deltas.
+        """
+        if self.held or not text.isascii():
+            text = self.held + text
+            self.held = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+            text = _without_surrogates(text.removesuffix(self.held) if self.held else text)
+        self.parts.append(text)
+        return text
+
+
+class ReplyBuilder:
+    """Feed it every event; when `complete`, `reply()` is the whole message."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        self._blocks: dict[int, _Block] = {}
+        self._stop_reason: str | None = None
+        self._counts: dict[str, int] = {}
+
+    def feed(self, event: RawMessageStreamEvent) -> Text | Thinking | None:
+        """Take one event; the delta to show for it, if any.
+
+        Events of kinds that are not known are passed over, as the API asks of its clients. Raises
+        ValueError for an event of a wrong shape (the SDK does not validate), or that contradicts
+        those before it.
+        """
+        try:
+            return self._feed(event)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"an event of the stream makes no sense: {error!r}") from error
+
+    def _feed(self, event: RawMessageStreamEvent) -> Text | Thinking | None:
+        if event.type == "content_block_delta":
+            return self._delta(self._blocks[event.index], event.delta)
+        if event.type == "content_block_start":
+            self._blocks[event.index] = block = _Block(event.content_block.to_dict(mode="json"))
+            start = block.fields.get(_TEXT_OF.get(block.fields["type"], ""))
+            return self._shown(block, start) if isinstance(start, str) and start else None
+        if event.type == "content_block_stop":
+            self._blocks[event.index].stopped = True
+        elif event.type == "message_start":
+            self._count(event.message.usage)
+        elif event.type == "message_delta":
+            self._stop_reason = event.delta.stop_reason or self._stop_reason
+            self._count(event.usage)
+        elif event.type == "message_stop":
+            self.complete = True
+        return None
+
+    def reply(self) -> Reply:
+        """The message. A call that was cut or is no JSON object is in `malformed`."""
+        malformed: dict[str, str] = {}
+        blocks = [
+            finished
+            for _, block in sorted(self._blocks.items())
+            if (finished := _finished(block, malformed)) is not None
+        ]
+        calls = any(block["type"] == "tool_use" for block in blocks)
+        read, write = (
+            self._counts.get("cache_read_input_tokens", 0),
+            self._counts.get("cache_creation_input_tokens", 0),
+        )
+        return Reply(
+            blocks,
+            self._stop_reason or ("tool_use" if calls else "end_turn"),
+            Usage(
+                self._counts.get("input_tokens", 0) + read + write,
+                self._counts.get("output_tokens", 0),
+                read,
+                write,
+            ),
+            malformed,
+        )
+
+    def _delta(self, block: _Block, delta: Any) -> Text | Thinking | None:
+        if delta.type == "text_delta":
+            return self._shown(block, delta.text)
+        if delta.type == "thinking_delta":
+            return self._shown(block, delta.thinking)
+        if delta.type == "input_json_delta":
+            block.parts.append(delta.partial_json)
+        elif delta.type == "signature_delta":
+            block.signature = delta.signature
+        elif delta.type == "citations_delta":
+            block.citations.append(delta.citation.to_dict(mode="json"))
+        return None
+
+    def _shown(self, block: _Block, piece: str) -> Text | Thinking | None:
+        text = block.add(piece)
+        if not text:
+            return None
+        return Thinking(text) if block.fields["type"] == "thinking" else Text(text)
+
+    def _count(self, usage: Any) -> None:
+        """Counts are cumulative, and a later event may leave one out."""
+        for name in (
+            "input_tokens",
+            "output_tokens",
+            "cache_read_input_tokens",
+            "cache_creation_input_tokens",
+        ):
+            if isinstance(count := getattr(usage, name, None), int):
+                self._counts[name] = count
+
+
+def _finished(block: _Block, malformed: dict[str, str]) -> dict[str, Any] | None:
+    fields = dict(block.fields)
+    kind = fields["type"]
+    text = "".join(block.parts) + ("\ufffd" if block.held else "")
+    if kind in _TEXT_OF:
+        fields[_TEXT_OF[kind]] = text
+        if block.signature is not None:
+            fields["signature"] = block.signature
+        if block.citations:
+            fields["citations"] = block.citations
+        return fields
+    if kind in _CALLS:
+        if block.parts or not block.stopped:
+            fields["input"] = _parsed(text)
+        if not isinstance(fields.get("input"), dict):
+            malformed[fields["id"]] = _without_surrogates(text)
+            fields["input"] = {}
+        return fields
+    return fields if block.stopped else None
+
+
+def _parsed(text: str) -> Any:
+    """The JSON value, or None where it is none that could be stored and sent back."""
+    try:
+        return from_json(text, allow_inf_nan=False) if text.strip() else {}
+    except ValueError:
+        return None
+
+
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

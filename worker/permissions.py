@@ -1,0 +1,249 @@
+"""The one place that decides whether a call runs, asks or is refused, and says why.
+
+`decide` is pure: the call with its resolved paths, and what is set and granted, give a verdict. What the
+user answered is read here too, by protocol.md §6: what is not clearly a yes is a no.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from worker.boundaries import inside, resolve, sensitive
+from worker.rules import Rule, allowed_path, applies, rules_of
+from worker.shell_reading import Reading, read
+from worker.tools.base import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from worker.tools.base import Tool, ToolInput, ToolKind
+
+__all__ = [
+    "Call",
+    "Decision",
+    "Mode",
+    "Policy",
+    "Rule",
+    "call_of",
+    "decide",
+    "grant_scope",
+    "parse_outcome",
+    "permission_options",
+    "rules_of",
+]
+
+Mode = Literal["default", "accept_edits", "plan", "bypass_permissions"]
+Answer = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+DENIED: Final = "Permission denied."
+_MATCHES: Final = 300
+"""Paths that a glob pattern of a command is resolved to; the folder that it starts in is judged anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as it is judged. `accesses` are resolved."""
+
+    tool: str
+    kind: ToolKind
+    read_only: bool
+    accesses: tuple[Access, ...]
+    command: str | None = None
+    """Of bash alone."""
+    shell: Reading | None = None
+    """What can be told of `command`."""
+    crosses: str | None = None
+    """A boundary that the tool itself names, as a phrase; or why the call's paths cannot be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is set and granted. `roots` are resolved, the working directory first.
+
+    `grants` are the user's "always" answers by `tool` or `tool:scope` (see `grant_scope`): True allows.
+    `suspended` tools ask until the turn ends, whatever grants, rules or mode allow.
+    """
+
+    mode: Mode
+    roots: tuple[Path, ...]
+    grants: Mapping[str, bool] = field(default_factory=dict)
+    suspended: frozenset[str] = frozenset()
+    rules: tuple[Rule, ...] = ()
+    bash_grants: Literal["tool", "prefix"] = "tool"
+    dangerously_allow_outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`reason` is a sentence: for the user where it asks, for the model where it denies."""
+
+    verdict: Literal["allow", "ask", "deny"]
+    reason: str
+
+
+def call_of(tool: Tool[ToolInput], args: ToolInput, cwd: Path) -> Call:
+    """The call as `decide` needs it. Follows links and reads folders: for a thread, never on the loop."""
+    command = getattr(args, "command", None) if tool.kind == "execute" else None
+    shell = read(command, cwd) if isinstance(command, str) else None
+    accesses: dict[Access, None] = {}
+    crosses: str | None = None
+    try:
+        for access in itertools.chain(tool.accesses(args, cwd), _named(shell) if shell else ()):
+            accesses[Access(resolve(access.path), access.write)] = None
+    except (ValueError, OSError) as e:
+        crosses = f"it names a path that cannot be judged ({e})"
+    return Call(
+        tool.name, tool.kind, tool.read_only, tuple(accesses), command if shell else None, shell, crosses
+    )
+
+
+def _named(shell: Reading) -> Iterator[Access]:
+    """The paths that a command names, and what its glob patterns match now."""
+    for named in shell.paths:
+        if not named.pattern:
+            yield Access(Path(named.path), named.write)
+        elif sum(glob.has_magic(part) for part in named.path.split("/")) <= 2:
+            for match in itertools.islice(glob.iglob(named.path), _MATCHES):  # noqa: PTH207 - Path.glob follows `**`
+                yield Access(Path(match), named.write)
+
+
+def decide(call: Call, policy: Policy) -> Decision:
+    """Whether the call runs unasked, asks the user, or is refused."""
+    granted = _granted(call, policy)
+    if _ruled("deny", call, policy):
+        return Decision("deny", f"{DENIED} A rule of the user's settings forbids this call of {call.tool}.")
+    if granted is False:
+        return Decision("deny", DENIED)
+    reads = call.read_only or (policy.mode == "plan" and call.shell is not None and call.shell.read_only)
+    if policy.mode == "plan" and not reads:
+        return Decision(
+            "deny",
+            f"{DENIED} The session is in plan mode, which is read-only, so {call.tool} does not run. "
+            "Say what you would do; the user can leave the mode.",
+        )
+    crossed = _crossed(call, policy)
+    if crossed is not None:
+        return Decision("ask", crossed)
+    if call.tool in policy.suspended:
+        return Decision(
+            "ask", f"An earlier call of {call.tool} in this turn was interrupted and may have had effect."
+        )
+    if _ruled("ask", call, policy):
+        return Decision("ask", f"A rule of your settings asks before this call of {call.tool}.")
+    return _inside(call, policy, reads=reads, granted=granted is True)
+
+
+def _inside(call: Call, policy: Policy, *, reads: bool, granted: bool) -> Decision:
+    """The decision on a call that crosses no boundary and that nothing forbids or asks for."""
+    if reads:
+        return Decision("allow", f"{call.tool} only reads, inside the session's folders.")
+    if _ruled("allow", call, policy):
+        return Decision("allow", f"A rule of the user's settings allows this call of {call.tool}.")
+    if policy.mode == "bypass_permissions":
+        return Decision("allow", "Mode bypass_permissions asks for nothing inside the boundaries.")
+    if policy.mode == "accept_edits" and call.kind == "edit":
+        return Decision("allow", "Mode accept_edits allows edits inside the session's folders.")
+    if granted:
+        return Decision("allow", "The user allowed this for the whole session.")
+    does = {"edit": "changes files", "execute": "runs programs"}.get(call.kind, "may change something")
+    return Decision("ask", f"{call.tool} {does}.")
+
+
+def _crossed(call: Call, policy: Policy) -> str | None:
+    """The boundary that a call crosses, as a sentence. A sensitive file is one in every mode."""
+    unbounded = policy.mode == "bypass_permissions" and policy.dangerously_allow_outside
+    outside: str | None = None
+    for access in call.accesses:
+        verb = "writes to" if access.write else "reads"
+        reason = sensitive(access.path)
+        if reason is not None:
+            return f"{call.tool} {verb} {access.path}, which {reason}."
+        if (
+            outside is None
+            and not inside(access.path, policy.roots)
+            and not allowed_path(policy.rules, call.tool, access, policy.roots[0])
+        ):
+            outside = f"{call.tool} {verb} {access.path}, outside the session's folders."
+    if unbounded:
+        return None
+    if outside is None and call.shell is not None and call.shell.unreadable:
+        return f"What the command does cannot be told: {call.shell.unreadable}."
+    if outside is None and call.crosses is not None:
+        return f"{call.tool} crosses a boundary: {call.crosses}."
+    return outside
+
+
+def _ruled(effect: Literal["allow", "ask", "deny"], call: Call, policy: Policy) -> bool:
+    return any(
+        rule.effect == effect and applies(rule, call.tool, call.accesses, call.shell, policy.roots[0])
+        for rule in policy.rules
+    )
+
+
+def grant_scope(call: Call, policy: Policy) -> str:
+    """What an "always" for this call covers: "" the whole tool; for bash, with `prefix`, the same programs.
+
+    Several programs are joined by ` && `. `=` and the command is that command alone, where nothing more
+    general can be told. The key of a grant is the tool, or the tool, a colon and the scope.
+    """
+    if call.shell is None or policy.bash_grants == "tool":
+        return ""
+    scopes = [scope for scope in call.shell.scopes if scope is not None]
+    if call.shell.unreadable or not scopes or len(scopes) < len(call.shell.scopes):
+        return f"={call.command}"
+    return " && ".join(dict.fromkeys(scopes))
+
+
+def _granted(call: Call, policy: Policy) -> bool | None:
+    """The user's "always" for this call: True allows, False rejects, None is none."""
+    whole = policy.grants.get(call.tool)
+    if whole is False or call.shell is None:
+        return whole
+    prefix = f"{call.tool}:"
+    scoped = {
+        key.removeprefix(prefix): allow for key, allow in policy.grants.items() if key.startswith(prefix)
+    }
+    exact = scoped.get(f"={call.command}")
+    programs = set(call.shell.scopes)
+    # A rejected `git add && git push` is that pair; each alone may be wanted.
+    if exact is False or any(not allow and set(s.split(" && ")) <= programs for s, allow in scoped.items()):
+        return False
+    covered = {program for s, allow in scoped.items() if allow for program in s.split(" && ")}
+    return True if whole or exact or (programs and programs <= covered) else None
+
+
+_ANSWERS: Final[tuple[Answer, ...]] = ("allow_once", "allow_always", "reject_once", "reject_always")
+
+
+def permission_options(scope: str) -> list[dict[str, Any]]:
+    """The four options of a permission request; the "always" ones name the scope that they are for."""
+    covers = "exactly this command" if scope.startswith("=") else scope
+    what = f": {covers}" if covers else ""
+    names = ("Allow once", f"Always allow{what}", "Reject once", f"Always reject{what}")
+    return [
+        {"optionId": answer, "name": name, "kind": answer}
+        for answer, name in zip(_ANSWERS, names, strict=True)
+    ]
+
+
+def parse_outcome(result: Any, *, error: bool) -> Answer:
+    """What a client answered to a permission request, by the table of protocol.md §6.
+
+    Everything that is not one of its shapes, or has an unknown option, is `reject_once`.
+    """
+    if error or not isinstance(result, dict):
+        return "reject_once"
+    outcome = result.get("outcome")
+    answer = outcome if isinstance(outcome, dict) else result
+    chosen: Any = None
+    if answer.get("outcome") == "selected" and answer is outcome:
+        chosen = answer.get("optionId")
+    elif answer.get("outcome") == "allowed":
+        chosen = answer.get("option_id")
+        if chosen is None:
+            chosen = "allow_once"
+    return next((known for known in _ANSWERS if known == chosen), "reject_once")

@@ -1,0 +1,95 @@
+"""The history as updates, for `session/load`: what a client would have seen, in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shared.records import AssistantRecord, ClearRecord, CommandRecord, ToolResultRecord, UserRecord
+from shared.updates import chunk
+from worker import events as ev
+from worker.steps import tool_uses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from shared.records import Record
+    from worker.tools.base import Tool, ToolInput
+
+
+def updates(
+    records: Sequence[Record], tools: dict[str, Tool[ToolInput]], cwd: Path
+) -> Iterator[dict[str, Any]]:
+    """Standard updates for all records since the last clear, compacted ones too.
+
+    A pure function of the records, so that a replay cut short by a worker's death can be taken up.
+    """
+    start = 0
+    for i, record in enumerate(records):
+        if isinstance(record, ClearRecord):
+            start = i + 1
+    results = {r.call_id: r for r in records if isinstance(r, ToolResultRecord)}
+    for record in records[start:]:
+        match record:
+            case UserRecord():
+                for block in record.blocks:
+                    yield chunk("user_message_chunk", block["text"], record.turn_id)
+            case CommandRecord():
+                yield chunk("user_message_chunk", record.text, record.turn_id)
+                yield chunk("agent_message_chunk", record.output, f"{record.turn_id}-output")
+            case AssistantRecord():
+                yield from _reply(record)
+                for call in tool_uses(record):
+                    yield call_update(call, results.get(call["id"]), tools, cwd)
+
+
+def _reply(record: AssistantRecord) -> Iterator[dict[str, Any]]:
+    for block in record.blocks:
+        if block.get("type") == "thinking" and block.get("thinking"):
+            yield chunk("agent_thought_chunk", block["thinking"], record.message_id)
+        elif block.get("type") == "text" and block.get("text"):
+            yield chunk("agent_message_chunk", block["text"], record.message_id)
+
+
+def call_update(
+    call: dict[str, Any], result: ToolResultRecord | None, tools: dict[str, Tool[ToolInput]], cwd: Path
+) -> dict[str, Any]:
+    """One call as a single update, with its result if it has one."""
+    tool = tools.get(call["name"])
+    update: dict[str, Any] = {
+        "sessionUpdate": "tool_call",
+        "toolCallId": call["id"],
+        "title": call["name"],
+        "kind": tool.kind if tool else "other",
+        "status": "pending",
+        "rawInput": call["input"],
+    }
+    if tool is not None:
+        update |= _described(tool, call["input"], cwd)
+    if result is not None:
+        update["status"] = "failed" if result.is_error else "completed"
+        update["content"] = result.content
+        update["rawOutput"] = result.raw_output
+    return update
+
+
+def _described(tool: Tool[ToolInput], raw_input: dict[str, Any], cwd: Path) -> dict[str, Any]:
+    try:
+        args = tool.Input.model_validate(raw_input)
+    except ValueError:
+        return {}
+    described: dict[str, Any] = {"title": tool.title(args)}
+    locations = tool.locations(args, cwd)
+    return described | ({"locations": locations} if locations else {})
+
+
+def shown_tail(record: AssistantRecord, shown: dict[str, int]) -> Iterator[ev.Event]:
+    """What of a recorded reply the client was not sent, because its worker died with it in the link."""
+    for kind, event, part in (
+        ("agent_thought_chunk", ev.ThinkingDelta, "thinking"),
+        ("agent_message_chunk", ev.TextDelta, "text"),
+    ):
+        whole = "".join(b[part] for b in record.blocks if b.get("type") == part and b.get(part))
+        sent = shown.get(f"{record.message_id}:{kind}", 0)
+        if len(whole) > sent:
+            yield event(whole[sent:], record.message_id)

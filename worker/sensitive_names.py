@@ -1,0 +1,158 @@
+"""Names of files that hold secrets or run by themselves: the data of `boundaries.sensitive`.
+
+All in lower case. Each entry is a reason, as a phrase that follows a file's name, and what it is for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+HARMLESS: Final = re.compile(r"[._-](example|sample|template|tmpl|dist|defaults?|schema)$|\.pub$")
+"""Ends of names that have the looks of a secret and hold none."""
+
+NAMES: Final[tuple[tuple[str, frozenset[str]], ...]] = (
+    (
+        "may hold credentials",
+        frozenset(
+            (
+                ".boto",
+                ".dockercfg",
+                ".git-credentials",
+                ".htpasswd",
+                ".my.cnf",
+                ".mylogin.cnf",
+                ".netrc",
+                ".npmrc",
+                ".pgpass",
+                ".pypirc",
+                ".s3cfg",
+                ".terraformrc",
+                ".vault-token",
+                "_netrc",
+                "application_default_credentials.json",
+                "credentials",
+                "credentials.json",
+                "credentials.tfrc.json",
+                "credentials.toml",
+                "gshadow",
+                "kubeconfig",
+                "rclone.conf",
+                "secrets.env",
+                "secrets.json",
+                "secrets.toml",
+                "secrets.yaml",
+                "secrets.yml",
+                "shadow",
+                "sudoers",
+                "terraform.rc",
+                "wallet.dat",
+            )
+        ),
+    ),
+    (
+        "is run by a shell or a program at its start",
+        frozenset(
+            (
+                ".bash_aliases",
+                ".bash_login",
+                ".bash_logout",
+                ".bash_profile",
+                ".bashrc",
+                ".cshrc",
+                ".envrc",
+                ".exrc",
+                ".gdbinit",
+                ".gitconfig",
+                ".gvimrc",
+                ".inputrc",
+                ".irbrc",
+                ".kshrc",
+                ".lldbinit",
+                ".login",
+                ".logout",
+                ".mkshrc",
+                ".pam_environment",
+                ".pdbrc",
+                ".profile",
+                ".pythonrc",
+                ".pythonrc.py",
+                ".rprofile",
+                ".tcshrc",
+                ".vimrc",
+                ".xinitrc",
+                ".xprofile",
+                ".xsession",
+                ".xsessionrc",
+                ".zlogin",
+                ".zlogout",
+                ".zprofile",
+                ".zshenv",
+                ".zshrc",
+                "authorized_keys",
+                "bash.bashrc",
+                "config.fish",
+                "crontab",
+                "sitecustomize.py",
+                "usercustomize.py",
+            )
+        ),
+    ),
+)
+
+PATTERNS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("may hold secrets", (".env", ".env.*", "*.env", ".env-*", ".env_*")),
+    (
+        "may be a private key",
+        (
+            "id_rsa*",
+            "id_dsa*",
+            "id_ecdsa*",
+            "id_ed25519*",
+            "*.pem",
+            "*.key",
+            "*.p12",
+            "*.pfx",
+            "*.ppk",
+            "*.jks",
+            "*.keystore",
+            "*.kdbx",
+            "*.p8",
+        ),
+    ),
+    (
+        "may hold credentials",
+        ("*.tfstate", "*.tfstate.*", "client_secret*.json", "service-account*.json", "service_account*.json"),
+    ),
+    ("holds what was typed before", (".*_history", ".lesshst", ".viminfo")),
+)
+"""Shell patterns of file names."""
+
+FOLDERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("holds SSH keys and settings", (".ssh",)),
+    ("holds keys", (".gnupg",)),
+    ("holds passwords", (".password-store",)),
+    ("may hold credentials", (".aws",)),
+    ("may hold credentials", (".azure",)),
+    ("may hold credentials", (".config", "gcloud")),
+    ("may hold credentials", (".config", "gh")),
+    ("may hold credentials", (".config", "op")),
+    ("may hold credentials", (".docker", "config.json")),
+    ("may hold credentials", (".kube", "config")),
+    ("may hold credentials", (".m2", "settings.xml")),
+    ("may hold credentials", (".gradle", "gradle.properties")),
+    ("may hold credentials", (".composer", "auth.json")),
+    ("may hold credentials", ("share", "keyrings")),
+    ("may hold credentials", ("library", "keychains")),
+    ("is run by git", (".husky",)),
+    ("is run when an editor opens the folder", (".vscode", "tasks.json")),
+    ("is git's own configuration", (".config", "git")),
+    ("is run by a shell at its start", ("fish", "conf.d")),
+    ("is run by the system by itself", (".config", "autostart")),
+    ("is run by the system by itself", ("systemd", "user")),
+    ("is run by the system by itself", ("library", "launchagents")),
+    ("is run by the system by itself", ("etc", "cron.d")),
+    ("is run by the system by itself", ("etc", "cron.daily")),
+    ("is run by the system by itself", ("etc", "profile.d")),
+)
+"""Parts of a path that follow each other; everything below them counts."""

@@ -1,0 +1,282 @@
+"""Running the calls of one reply: decide, announce, ask, run, record, tell.
+
+On disk a call with side effects is started before it starts, and its result stands before the model or
+the client sees it. So a worker that dies leaves no doubt which calls may have had effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+from anyio import to_thread
+from pydantic import ValidationError
+
+from shared.records import GrantRecord, ToolResultRecord, ToolStartRecord
+from worker import events as ev
+from worker.permissions import Policy, call_of, decide, grant_scope, parse_outcome, permission_options
+from worker.steps import REPEATS_ENDED, REPEATS_TOLD
+from worker.tools import describe_invalid_input, run_tool
+from worker.tools.base import ToolOutput
+from worker.updates import text_content
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from worker.history import History
+    from worker.permissions import Call, Decision
+    from worker.requests import ClientRequests
+    from worker.steps import RunCalls
+    from worker.tools.base import Tool, ToolContext, ToolInput
+
+DENIED: Final = "Permission denied."
+REPEATED: Final = (
+    "\n\n[This is the {times}th time in a row that {name} was called with the same input. Do something else, "
+    "or say what is missing.]"
+)
+CANCELLED: Final = "The user cancelled this call before it ended. It may have had effect."
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A call as it will be run, or the text of why it will not."""
+
+    id: str
+    name: str
+    raw_input: dict[str, Any]
+    tool: Tool[ToolInput] | None
+    args: ToolInput | None
+    decision: Decision | None
+    refusal: str | None
+    note: str
+    """Added to the result for the model alone."""
+
+
+@dataclass
+class ToolCalls:
+    """Runs calls for one turn. `parent` is the `agent` call that a sub-agent's calls belong to."""
+
+    history: History
+    grants: History
+    """Where grants are kept: the session's own history, for a sub-agent too."""
+    turn_id: str
+    tools: dict[str, Tool[ToolInput]]
+    policy: Callable[[], Policy]
+    context: Callable[[str], ToolContext]
+    cwd: Path
+    client: ClientRequests
+    emit: Callable[[ev.Event], Awaitable[None]]
+    may_start: Callable[[], Awaitable[None]]
+    """Returns when nothing of cancelled calls or of an earlier epoch runs any more."""
+    announced: set[str] = field(default_factory=set)
+    """Calls that the client was told of by an earlier epoch."""
+    spent: Callable[[str], dict[str, int]] = lambda _call_id: {}
+    """Tokens that sub-agents spent in a call."""
+    parent: str | None = None
+
+    async def run(self, step: RunCalls) -> None:
+        """Give every call of the step its result. Raises HistoryError."""
+        planned = [await self._plan(call, step) for call in step.calls]
+        for call in planned:
+            await self._announce(call, alone=len(planned) == 1)
+        while planned:
+            together = 0
+            while together < len(planned) and self._is_independent(planned[together]):
+                together += 1
+            if together > 1:
+                async with anyio.create_task_group() as group:
+                    for call in planned[:together]:
+                        group.start_soon(self._run_one, call)
+            else:
+                await self._run_one(planned[0])
+            del planned[: max(together, 1)]
+
+    @staticmethod
+    def _is_independent(call: Planned) -> bool:
+        """It has no side effects and runs unasked, so its neighbours may run beside it."""
+        return bool(
+            call.refusal is None
+            and call.tool
+            and call.tool.read_only
+            and call.decision
+            and call.decision.verdict == "allow"
+        )
+
+    async def _plan(self, call: dict[str, Any], step: RunCalls) -> Planned:
+        call_id, name = call["id"], call["name"]
+        raw_input = call["input"] if isinstance(call["input"], dict) else {}
+        tool = self.tools.get(name)
+        args: ToolInput | None = None
+        refusal: str | None = None
+        if step.repeated >= REPEATS_ENDED:
+            refusal = "Not run: the same call was made again and again. The turn ends here."
+        elif step.cut and call is step.calls[-1]:
+            refusal = (
+                "Not run: the reply reached the output limit within this call, so its input may be cut. "
+                "Make the call again in smaller parts."
+            )
+        elif call_id in step.malformed:
+            came = step.malformed[call_id]
+            refusal = f"Not run: the call's input is not valid JSON. What came: {came[:500]}"
+        elif tool is None:
+            refusal = f"There is no tool {name!r}. The tools are: {', '.join(sorted(self.tools))}."
+        else:
+            try:
+                args = tool.Input.model_validate(raw_input)
+            except ValidationError as e:
+                refusal = describe_invalid_input(name, e)
+        decision = None
+        if tool is not None and args is not None:
+            decision = decide(await self._judged(tool, args, call_id), self.policy())
+        note = REPEATED.format(times=step.repeated, name=name) if step.repeated == REPEATS_TOLD else ""
+        return Planned(call_id, name, raw_input, tool, args, decision, refusal, note)
+
+    async def _judged(self, tool: Tool[ToolInput], args: ToolInput, call_id: str) -> Call:
+        # Resolving paths reads the file system, which may be slow or remote: never on the loop.
+        call = await to_thread.run_sync(call_of, tool, args, self.cwd)
+        return replace(call, crosses=call.crosses or await tool.crosses(args))
+
+    async def _announce(self, call: Planned, *, alone: bool) -> None:
+        if call.id in self.announced:
+            return
+        self.announced.add(call.id)
+        title, locations, content = call.name, [], []
+        kind = call.tool.kind if call.tool else "other"
+        if call.tool is not None and call.args is not None:
+            context = self.context(call.id)
+            title = call.tool.title(call.args)
+            locations = call.tool.locations(call.args, self.cwd)
+            content = await call.tool.preview(call.args, context)
+        at_once = call.refusal is None and call.decision is not None and call.decision.verdict == "allow"
+        await self.emit(
+            ev.ToolUseStart(
+                call.id,
+                title,
+                kind,
+                "in_progress" if at_once and (alone or self._is_independent(call)) else "pending",
+                call.raw_input,
+                locations,
+                content,
+                self.parent,
+            )
+        )
+
+    async def _run_one(self, call: Planned) -> None:
+        if call.refusal is not None or call.tool is None or call.args is None:
+            await self._end(call, ToolOutput(call.refusal or "Not run.", is_error=True))
+            return
+        # Decided anew: a mode or a grant may have changed while calls before it ran.
+        judged = await self._judged(call.tool, call.args, call.id)
+        decision = decide(judged, self.policy())
+        if decision.verdict == "deny":
+            await self._end(call, _denied(decision.reason))
+            return
+        if decision.verdict == "ask" and not await self._permitted(call, judged, decision):
+            await self._end(call, _denied(DENIED))
+            return
+        await self.may_start()
+        if not call.tool.read_only:
+            await self.history.write(
+                ToolStartRecord(**self.history.stamp(), turn_id=self.turn_id, call_id=call.id, tool=call.name)
+            )
+        await self.emit(ev.ToolProgress(call.id, call.raw_input, parent_call_id=self.parent))
+        context = replace(
+            self.context(call.id),
+            allow_private_addresses=judged.crosses is not None,
+            permitted=judged.accesses,
+        )
+        output = await run_tool(call.tool, call.args, context)
+        await self._end(call, output)
+
+    async def _permitted(self, call: Planned, judged: Call, decision: Decision) -> bool:
+        """Ask the user. An "always" is durable before the tool runs."""
+        assert call.tool is not None
+        assert call.args is not None
+        context = self.context(call.id)
+        scope = grant_scope(judged, self.policy())
+        content = await call.tool.preview(call.args, context)
+        params: dict[str, Any] = {
+            "toolCall": {
+                "toolCallId": call.id,
+                "title": call.tool.title(call.args),
+                "kind": call.tool.kind,
+                "status": "pending",
+                "rawInput": call.raw_input,
+                "content": [*text_content(decision.reason), *content],
+            },
+            "options": permission_options(scope),
+        }
+        locations = call.tool.locations(call.args, self.cwd)
+        if locations:
+            params["toolCall"]["locations"] = locations
+        result, error = await self.client.ask(f"{call.id}:permission", "session/request_permission", params)
+        answer = parse_outcome(result, error=error is not None)
+        allowed = answer in ("allow_once", "allow_always")
+        if answer in ("allow_always", "reject_always"):
+            await self.grants.write(
+                GrantRecord(**self.grants.stamp(), tool=call.name, allow=allowed, scope=scope)
+            )
+        return allowed
+
+    async def _end(self, call: Planned, output: ToolOutput) -> None:
+        await record_result(
+            self.history,
+            self.emit,
+            self.turn_id,
+            call.id,
+            call.name,
+            output,
+            note=call.note,
+            usage=self.spent(call.id),
+            parent=self.parent,
+        )
+
+
+def _denied(reason: str) -> ToolOutput:
+    text = reason if reason.startswith(DENIED) else f"{DENIED} {reason}"
+    return ToolOutput(text, is_error=True, raw={"error": text})
+
+
+async def record_result(
+    history: History,
+    emit: Callable[[ev.Event], Awaitable[None]],
+    turn_id: str,
+    call_id: str,
+    tool: str,
+    output: ToolOutput,
+    *,
+    note: str = "",
+    usage: dict[str, int] | None = None,
+    parent: str | None = None,
+    interrupted: bool = False,
+) -> None:
+    """Make a call's result durable, then tell the client that the call ended."""
+    record = ToolResultRecord(
+        **history.stamp(),
+        turn_id=turn_id,
+        call_id=call_id,
+        tool=tool,
+        text=output.text + note,
+        is_error=output.is_error,
+        interrupted=interrupted,
+        content=output.content or text_content(output.text),
+        raw_output=output.raw or {"error" if output.is_error else "output": output.text},
+        stamps={stamp.path: stamp.digest for stamp in output.stamps},
+        usage=usage or {},
+    )
+    await history.write(record)
+    await emit(result_event(record, parent))
+
+
+def result_event(record: ToolResultRecord, parent: str | None = None) -> ev.ToolResult:
+    """What the client is told of a recorded result."""
+    status = "failed" if record.is_error else "completed"
+    return ev.ToolResult(
+        record.call_id,
+        cast("Any", status),
+        record.content,
+        record.raw_output,
+        parent,
+    )

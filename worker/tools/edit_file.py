@@ -1,0 +1,98 @@
+"""`edit_file`: replace a string in a file, exactly where it stands, and nothing else."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+from pydantic import Field
+
+from worker.files.changing import Change, Source, change_file, preview_change
+from worker.files.decoding import Encoding, alternatives
+from worker.files.diffs import regions_of
+from worker.files.editing import replacements, spliced
+from worker.files.naming import FilePath, absolute
+from worker.tools.base import Access, Tool, ToolError, ToolInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from worker.tools.base import ToolContext, ToolOutput
+
+
+class EditFileInput(ToolInput):
+    """What to replace by what."""
+
+    path: FilePath = Field(description="The file, relative to the working directory or absolute.")
+    old_string: str = Field(
+        description="The text to replace, exactly as it is in the file, without the line numbers "
+        "of read_file. It must occur once, unless replace_all is set: give enough of the lines around it."
+    )
+    new_string: str = Field(description="The text to put there.")
+    replace_all: bool = Field(default=False, description="Replace every occurrence.")
+
+
+class EditFile(Tool[EditFileInput]):
+    """See the module."""
+
+    name = "edit_file"
+    kind = "edit"
+    description = (
+        "Replaces a string in a file. The file must have been read with read_file in this session. "
+        "Line ends, encoding and all other bytes stay as they are."
+    )
+    Input = EditFileInput
+
+    def title(self, args: EditFileInput) -> str:
+        return f"Edit {args.path}"
+
+    def accesses(self, args: EditFileInput, cwd: Path) -> list[Access]:
+        return [Access(absolute(args.path, cwd), write=True)]
+
+    async def preview(self, args: EditFileInput, context: ToolContext) -> list[dict[str, Any]]:
+        named = absolute(args.path, context.cwd)
+        return await to_thread.run_sync(
+            preview_change, context, named, partial(_plan, args), abandon_on_cancel=True
+        )
+
+    async def run(self, args: EditFileInput, context: ToolContext) -> ToolOutput:
+        named = absolute(args.path, context.cwd)
+        return await change_file(context, named, partial(_plan, args), overwrites=False)
+
+
+def _plan(args: EditFileInput, source: Source) -> Change:
+    if source.data is None:
+        raise ToolError(f"{args.path} does not exist. To make a new file, use write_file.")
+    if source.encoding is None:
+        raise ToolError(f"{args.path} is binary, so it is not edited as text.")
+    try:
+        return _edited(args, source.text, source.encoding)
+    except ToolError:
+        if args.old_string.isascii():
+            raise
+        # Text that was typed for the file may stand in it in another encoding than most of it.
+        for encoding in alternatives(source.encoding, source.data):
+            text = encoding.decode(source.data)
+            if args.old_string in text:
+                return _edited(args, text, encoding)
+        raise
+
+
+def _edited(args: EditFileInput, text: str, encoding: Encoding) -> Change:
+    changes = replacements(text, args.old_string, args.new_string, everywhere=args.replace_all)
+    times = "1 replacement" if len(changes) == 1 else f"{len(changes)} replacements"
+    line = text.count("\n", 0, changes[0].start) + 1
+    told = f"Edited {args.path}: {times}, {'' if len(changes) == 1 else 'the first '}at line {line}."
+    new = spliced(text, changes)
+    return Change(text, new, encoding, regions_of(text, changes), told, _line_ends(new))
+
+
+def _line_ends(text: str) -> list[str]:
+    crlf = text.count("\r\n")
+    if not crlf:
+        return []
+    return ["Line ends: CRLF." if crlf == text.count("\n") else "Line ends: CRLF and LF, as before."]
+
+
+TOOL = EditFile()

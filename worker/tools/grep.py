@@ -1,0 +1,196 @@
+"""`grep`: find lines, or the files that hold them, by a regular expression."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import anyio
+from pydantic import Field
+
+from worker.boundaries import sensitive
+from worker.files.naming import FilePath, absolute
+from worker.globs import GlobError, Selection, select
+from worker.output import visible
+from worker.ripgrep import Listing, SearchError, explain_pattern, ripgrep
+from worker.searching import Start, ignoring, nothing_found, start_at
+from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput
+from worker.tools.list_files import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from worker.tools.base import ToolContext
+
+_OCTETS: Final = 16 * 2**20
+_COLUMNS: Final = 500
+_BINARY: Final = re.compile(r": (?:WARNING: stopped searching )?binary file ")
+
+
+class GrepInput(ToolInput):
+    """What the model gives."""
+
+    pattern: Annotated[str, Field(min_length=1, description="Regular expression in Rust's syntax.")]
+    path: FilePath = Field(default=".", description="File or folder; the working directory if left out.")
+    glob: Annotated[
+        FilePath | None,
+        Field(description="Only files that match, such as *.py or src/**/*.ts; !*.md for all but those."),
+    ] = None
+    case_insensitive: bool = False
+    output_mode: Annotated[
+        Literal["files_with_matches", "content"],
+        Field(description="Paths only, or path:line:text of each line."),
+    ] = "files_with_matches"
+    max_results: Annotated[int, Field(ge=1, le=5000, description="Files or lines to show.")] = 250
+    include_ignored: bool = Field(default=False, description="Also what .gitignore and the like exclude.")
+    hidden: bool = Field(default=False, description="Also names that start with a dot.")
+
+
+@dataclass(slots=True)
+class _Matches:
+    """What one search found: by path its lines with their numbers; none where only paths were asked for."""
+
+    files: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    binary: int = 0
+
+    @property
+    def count(self) -> int:
+        return sum(len(lines) or 1 for lines in self.files.values())
+
+
+class Grep(Tool[GrepInput]):
+    """See the module."""
+
+    name = "grep"
+    kind = "search"
+    description = (
+        "Search files by regular expression, sorted by path. Passes over binary, ignored and hidden files "
+        "unless told otherwise, and always over .git. To find files by name use glob."
+    )
+    Input = GrepInput
+    read_only = True
+
+    def title(self, args: GrepInput) -> str:
+        """The pattern and where."""
+        where = "".join(f" in {place}" for place in (args.path, args.glob) if place and place != ".")
+        return f"Search for {args.pattern[:100]}{where}"
+
+    def accesses(self, args: GrepInput, cwd: Path) -> list[Access]:
+        """What is searched."""
+        return [Access(absolute(args.path, cwd), write=False)]
+
+    async def run(self, args: GrepInput, context: ToolContext) -> ToolOutput:
+        """Raises ToolError for a bad pattern, glob or path."""
+        start = await anyio.to_thread.run_sync(start_at, absolute(args.path, context.cwd), context)
+        selection = _selection(args) if start.file is None else Selection((), None, hidden=False)
+        hidden = args.hidden or selection.hidden
+        arguments = [*_arguments(args), *ignoring(args.include_ignored, hidden), *selection.arguments]
+        try:
+            listing = await ripgrep(
+                [*arguments, "--", f"./{start.file or ''}"], start.folder, context, _OCTETS
+            )
+        except SearchError as e:
+            explained = explain_pattern(args.pattern, e.told)
+            raise ToolError(f"The pattern is not valid: {explained}" if explained else str(e)) from e
+        read = _read_files if args.output_mode == "files_with_matches" else _read_lines
+        matches = await anyio.to_thread.run_sync(read, listing.output, selection, hidden or bool(start.file))
+        return await anyio.to_thread.run_sync(_result, args, matches, listing, start, hidden)
+
+
+def _selection(args: GrepInput) -> Selection:
+    if args.glob is None:
+        return Selection((), None, hidden=False)
+    if args.glob.startswith("!"):
+        # Only a glob that excludes leaves ripgrep's other rules in force.
+        return Selection((f"--glob={args.glob}",), None, hidden=False)
+    try:
+        return select(args.glob.lstrip("/") if "/" not in args.glob[1:] else args.glob.removeprefix("/"))
+    except GlobError as e:
+        raise ToolError(f"The glob {args.glob} cannot be read: {e}.") from e
+
+
+def _arguments(args: GrepInput) -> list[str]:
+    arguments = ["--null", "--with-filename", f"--regexp={args.pattern}"]
+    if args.case_insensitive:
+        arguments.append("--ignore-case")
+    if "\n" in args.pattern or "\\n" in args.pattern:
+        arguments.append("--multiline")
+    if args.output_mode == "files_with_matches":
+        return [*arguments, "--files-with-matches"]
+    bounds = [f"--max-columns={_COLUMNS}", "--max-columns-preview", f"--max-count={args.max_results}"]
+    return [*arguments, "--line-number", "--no-heading", *bounds]
+
+
+def _wanted(path: str, selection: Selection, hidden: bool) -> bool:
+    # A file type lets hidden files through.
+    return (hidden or path[path.rfind("/") + 1] != ".") and (
+        selection.path is None or selection.path.match(path) is not None
+    )
+
+
+def _read_files(output: bytes, selection: Selection, hidden: bool) -> _Matches:
+    paths = (path[2:] for path in os.fsdecode(output).split("\0")[:-1])
+    return _Matches({path: [] for path in paths if _wanted(path, selection, hidden)})
+
+
+def _read_lines(output: bytes, selection: Selection, hidden: bool) -> _Matches:
+    """Lines are `path NUL number:text`. A piece without NUL is the start of a name that has a line feed."""
+    matches = _Matches()
+    begun = b""
+    for line in output.split(b"\n")[:-1]:
+        name, found, rest = line.partition(b"\0")
+        if not found:
+            if _BINARY.search(os.fsdecode(line)):
+                matches.binary += 1
+            else:
+                begun += line + b"\n"
+            continue
+        path, begun = os.fsdecode(begun + name)[2:], b""
+        number, _, text = rest.partition(b":")
+        lines = matches.files.get(path)
+        if lines is None:
+            if not _wanted(path, selection, hidden):
+                continue
+            lines = matches.files[path] = []
+        lines.append((int(number), text.decode(errors="replace").rstrip("\r")))
+    return matches
+
+
+def _result(args: GrepInput, matches: _Matches, listing: Listing, start: Start, hidden: bool) -> ToolOutput:
+    """Only what is shown is judged, as judging a path costs more than finding it."""
+    # A folder or file that asks everywhere was asked for by its own name; else such files are passed over.
+    permitted = sensitive(start.folder / (start.file or "")) is not None
+    shown: list[str] = []
+    secret = 0
+    for path in sorted(matches.files):
+        if len(shown) >= args.max_results:
+            break
+        if not permitted and sensitive(start.folder / path) is not None:
+            secret += 1
+            continue
+        name = start.shown + printable(path)
+        lines = matches.files[path]
+        shown += [f"{name}:{number}:{visible(text)}" for number, text in lines] if lines else [name]
+    notes = []
+    cut = len(shown) > args.max_results or matches.count > len(shown) + secret
+    unit = "files" if args.output_mode == "files_with_matches" else "lines"
+    if listing.cut:
+        notes.append(f"truncated: the search was ended {listing.cut}. Narrow the pattern, path or glob")
+    elif cut:
+        shown = shown[: args.max_results]
+        notes.append(f"truncated: the first {len(shown)} of at least {matches.count:,} {unit}")
+    if secret:
+        notes.append(f"{secret} files that may hold secrets are not shown; name one as path to search it")
+    if matches.binary:
+        notes.append(f"binary files that match: {matches.binary}")
+    if listing.skipped:
+        notes.append(f"not all could be read: {listing.skipped.splitlines()[0]}")
+    if not shown:
+        shown = [nothing_found("No matches.", args.include_ignored, hidden or start.file is not None)]
+    text = "\n".join([*shown[: args.max_results], *(f"[{note}]" for note in notes)])
+    return ToolOutput(text, raw={unit: matches.count, "truncated": bool(listing.cut) or cut})
+
+
+TOOL = Grep()

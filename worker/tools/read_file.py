@@ -1,0 +1,194 @@
+"""`read_file`: lines of a text file, numbered and bounded, as the editor has them if it has the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from anyio import to_thread
+from pydantic import Field, model_validator
+
+from worker.boundaries import resolve
+from worker.files.content import WHOLE, content_of
+from worker.files.decoding import UTF8, Encoding, describe_binary, detect, is_wide, shown
+from worker.files.editor import unsaved_key, unsaved_stamp, unsaved_text
+from worker.files.lines import Line, Window, window
+from worker.files.naming import FilePath, absolute
+from worker.files.opening import MissingError, Reach, open_file
+from worker.tools.base import Access, FileStamp, Tool, ToolError, ToolInput, ToolOutput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from worker.tools.base import ToolContext
+
+_HEAD: Final = 8192
+_SHOWN: Final = 2000
+"""Characters shown of one line."""
+
+
+class ReadFileInput(ToolInput):
+    """Which lines of which file."""
+
+    path: FilePath = Field(description="The file, relative to the working directory or absolute.")
+    start_line: int = Field(default=1, ge=1, description="The first line to read; 1 is the file's first.")
+    end_line: int | None = Field(default=None, ge=1, description="The last line to read, itself included.")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.end_line is not None and self.end_line < self.start_line:
+            raise ValueError(f"end_line {self.end_line} lies before start_line {self.start_line}")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    stamp: str
+    text: str = ""
+    """The result, for a file too large to be read whole."""
+    data: bytes | None = None
+    """The whole of another one."""
+    encoding: Encoding = UTF8
+
+
+class ReadFile(Tool[ReadFileInput]):
+    """See the module."""
+
+    name = "read_file"
+    kind = "read"
+    description = (
+        "Reads a text file. Each line comes after its number and a tab. At most 2,000 lines and about 100 kB "
+        "at a time; the end of the result says how to read on."
+    )
+    Input = ReadFileInput
+    read_only = True
+
+    def title(self, args: ReadFileInput) -> str:
+        if args.start_line == 1 and args.end_line is None:
+            return f"Read {args.path}"
+        return f"Read {args.path} ({args.start_line}-{args.end_line or ''})"
+
+    def accesses(self, args: ReadFileInput, cwd: Path) -> list[Access]:
+        return [Access(absolute(args.path, cwd), write=False)]
+
+    def locations(self, args: ReadFileInput, cwd: Path) -> list[dict[str, Any]]:
+        return [{"path": str(absolute(args.path, cwd)), "line": args.start_line}]
+
+    async def run(self, args: ReadFileInput, context: ToolContext) -> ToolOutput:
+        named = absolute(args.path, context.cwd)
+        path = await to_thread.run_sync(resolve, named, abandon_on_cancel=True)
+        reach = Reach.of(context, write=False)
+        try:
+            read = await to_thread.run_sync(_read, path, args, reach, abandon_on_cancel=True)
+        except MissingError:
+            reach.check(path)
+            unsaved = await unsaved_text(context, path, b"")
+            if unsaved is None:
+                raise
+            return ToolOutput(_unsaved(unsaved, args), stamps=[_unsaved_stamp(path, unsaved)])
+        stamps = [FileStamp(str(path), read.stamp)]
+        if read.data is None:
+            return ToolOutput(read.text, stamps=stamps)
+        unsaved = await unsaved_text(context, path, read.data)
+        if unsaved is None:
+            text = await to_thread.run_sync(_render, read.data, args, read.encoding, abandon_on_cancel=True)
+            return ToolOutput(text, stamps=stamps)
+        return ToolOutput(_unsaved(unsaved, args), stamps=[*stamps, _unsaved_stamp(path, unsaved)])
+
+
+def _unsaved_stamp(path: Path, text: str) -> FileStamp:
+    return FileStamp(unsaved_key(path), unsaved_stamp(text))
+
+
+def _unsaved(text: str, args: ReadFileInput) -> str:
+    data = text.encode("utf-8", "replace")
+    return _render(data, args, UTF8) + "\n[As the editor has it, with changes that are not saved.]"
+
+
+def _read(path: Path, args: ReadFileInput, reach: Reach) -> _Read:
+    with open_file(path, reach) as opened:
+        try:
+            content = content_of(opened)
+            head = content.at(0, _HEAD)
+            if content.data is not None:
+                encoding = detect(content.data)
+                if encoding is None:
+                    raise _binary(path, head, content.size)
+                return _Read(content.stamp, data=content.data, encoding=encoding)
+            if is_wide(head):
+                raise ToolError(
+                    f"{path} is UTF-16 or UTF-32 of more than {WHOLE // 2**20} MB. "
+                    "Convert it first (bash: iconv)."
+                )
+            if detect(head) is None:
+                raise _binary(path, head, content.size)
+            found = window(content.at, content.size, args.start_line, args.end_line)
+        except OSError as e:
+            raise ToolError(f"{path} cannot be read: {e.strerror or e}.") from e
+        encoding = detect(b"\n".join(_whole_characters(line) for line in found.lines)) or UTF8
+        return _Read(content.stamp, _told(found, encoding))
+
+
+def _binary(path: Path, head: bytes, size: int) -> ToolError:
+    return ToolError(
+        f"{path} is {describe_binary(head, path.name)}, {size:,} bytes, not text, so it is not shown."
+    )
+
+
+def _render(data: bytes, args: ReadFileInput, encoding: Encoding) -> str:
+    if not data:
+        return "(The file is empty.)"
+    name = encoding
+    if encoding.codec != UTF8.codec and is_wide(data):
+        data, encoding = encoding.decode(data).encode("utf-8", "replace"), UTF8
+    elif encoding.bom:
+        data = data[len(encoding.bom) :]
+    found = window(
+        lambda offset, length: data[offset : offset + length], len(data), args.start_line, args.end_line
+    )
+    return _told(found, encoding, name)
+
+
+def _told(found: Window, encoding: Encoding, original: Encoding | None = None) -> str:
+    """The lines as they are shown, and what must be known of the file and of what was left out."""
+    shown_lines = [f"{found.first + i:>6}\t{_shown(line, encoding)}" for i, line in enumerate(found.lines)]
+    notes: list[str] = []
+    last = found.first + len(found.lines) - 1
+    if not found.at_end:
+        of = f" of {found.total}" if found.total is not None else ""
+        notes.append(f"lines {found.first}-{last}{of}; read on with start_line={last + 1}")
+    crlf = sum(line.data.endswith(b"\r") for line in found.lines)
+    if crlf:
+        notes.append("CRLF line ends" if crlf >= len(found.lines) - 1 else "CRLF and LF line ends")
+    name = (original or encoding).name
+    if name != UTF8.name:
+        notes.append(f"decoded from {name}")
+    return "\n".join([*shown_lines, *([f"[{'; '.join(notes)}]"] if notes else [])])
+
+
+def _shown(line: Line, encoding: Encoding) -> str:
+    data = _whole_characters(line)
+    text = data.removesuffix(b"\r").decode(
+        encoding.codec, "surrogateescape" if encoding.codec == "utf-8" else "replace"
+    )
+    left = line.dropped + len(line.data) - len(data)
+    if left or len(text) > _SHOWN:
+        left += len(text[_SHOWN:].encode("utf-8", "replace"))
+        return f"{shown(text[:_SHOWN])} … [line cut: {left:,} more bytes]"
+    return shown(text)
+
+
+def _whole_characters(line: Line) -> bytes:
+    """The line's octets, without a UTF-8 character that was cut in two at its end."""
+    if not line.dropped:
+        return line.data
+    for i in range(1, 5):
+        octet = line.data[-i]
+        if octet >= 0xC0:
+            return line.data[:-i]
+        if octet < 0x80:
+            break
+    return line.data
+
+
+TOOL = ReadFile()

@@ -1,0 +1,210 @@
+"""One turn from its prompt to its answer: recorded, run, cancelled or gone on with, ended, answered.
+
+The turn-end record stands before the answer leaves, and a prompt whose turn has one is answered from
+it. So it does not matter how often a prompt is delivered, or which epoch of the worker it reaches.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from shared.errors import AUTH_REQUIRED, INTERNAL_ERROR, RequestError
+from shared.faults import fault_point
+from shared.records import (
+    AssistantRecord,
+    CommandRecord,
+    ToolResultRecord,
+    TurnEndRecord,
+    UserRecord,
+)
+from worker import events as ev
+from worker.history import HistoryError, usage_sum
+from worker.models.base import ModelError
+from worker.replay import call_update, shown_tail
+from worker.steps import Done, RunCalls, next_step, tool_uses
+from worker.tool_calls import CANCELLED, record_result, result_event
+from worker.tools.base import ToolOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from shared.records import Record
+    from worker.agent_loop import AgentLoop
+    from worker.history import History
+    from worker.publisher import Publisher
+    from worker.tool_calls import ToolCalls
+
+log = logging.getLogger(__name__)
+
+INTERRUPTED_SHOWN = "The call was interrupted: the session's process ended. It may have had effect."
+
+
+@dataclass
+class Told:
+    """What the client was told of a turn by earlier epochs: see `shared.frames.Open`."""
+
+    calls: dict[str, str]
+    shown: dict[str, int]
+    restarted: str | None
+
+
+@dataclass
+class Work:
+    """What a turn is to do: `blocks` for the model by the loop, or a slash command."""
+
+    blocks: list[dict[str, Any]]
+    loop: AgentLoop
+    command: Callable[[], Awaitable[tuple[str, str]]] | None = None
+    """Runs it; returns what was typed and what the user is told."""
+
+
+class Turn:
+    """A turn of this session. `cancel` may come at any time, before `run` too."""
+
+    def __init__(self, turn_id: str, history: History, publisher: Publisher, told: Told | None) -> None:
+        self.id = turn_id
+        self._history = history
+        self._publisher = publisher
+        self._told = told
+        self._scope = anyio.CancelScope()
+
+    def cancel(self) -> None:
+        """The user cancelled: stop what runs, and end the turn as cancelled."""
+        self._scope.cancel()
+
+    async def run(self, work: Work) -> None:
+        """Run or take up the turn, and answer it exactly once."""
+        try:
+            end = await self._end_of(work)
+        except HistoryError as e:
+            log.error("turn %s: %s", self.id, e)
+            await self._end_open_calls(str(e))
+            self._publisher.answer(self.id, error=RequestError(INTERNAL_ERROR, str(e)).to_json())
+            return
+        fault_point("turn.ended")
+        if end.error is not None:
+            self._publisher.answer(self.id, error=end.error)
+        else:
+            self._publisher.answer(self.id, {"stopReason": end.stop_reason, "usage": end.usage})
+
+    async def _end_of(self, work: Work) -> TurnEndRecord:
+        fault_point("turn.begin")
+        known = self._history.of_turn(self.id)
+        if self._told is not None:
+            await self._catch_up(self._told, work.loop.calls)
+        for record in known:
+            if isinstance(record, TurnEndRecord):
+                return record
+        stop_reason, error = "cancelled", None
+        with self._scope:
+            try:
+                if not known:
+                    if work.command is None:
+                        await work.loop.make_room()
+                    await self._begin(work)
+                if work.command is not None:
+                    stop_reason = await self._run_command(work.command, known)
+                else:
+                    stop_reason = await work.loop.run()
+            except ModelError as e:
+                error = RequestError(AUTH_REQUIRED if e.auth else INTERNAL_ERROR, str(e)).to_json()
+        if self._scope.cancelled_caught:
+            with anyio.CancelScope(shield=True):
+                await self._cancelled(work)
+        elif error is not None:
+            await self._publisher.publish(ev.Error(f"\n{error['data']['details']}\n"))
+        end = TurnEndRecord(
+            **self._history.stamp(),
+            turn_id=self.id,
+            stop_reason=stop_reason,
+            usage=usage_sum(self._history.of_turn(self.id)),
+            error=error,
+        )
+        await self._history.write(end)
+        return end
+
+    async def _begin(self, work: Work) -> None:
+        """What was typed is durable before the model is asked."""
+        await self._history.mend()
+        if work.command is None:
+            await self._history.write(
+                UserRecord(**self._history.stamp(), turn_id=self.id, blocks=work.blocks)
+            )
+
+    async def _run_command(
+        self, command: Callable[[], Awaitable[tuple[str, str]]], known: Sequence[Record]
+    ) -> str:
+        if not any(record.kind == "command" for record in known):
+            text, output = await command()
+            await self._history.write(
+                CommandRecord(**self._history.stamp(), turn_id=self.id, text=text, output=output)
+            )
+            await self._publisher.publish(ev.TextDelta(output, self.id))
+        return "end_turn"
+
+    async def _cancelled(self, work: Work) -> None:
+        """What had streamed is kept, and every call gets its end, on disk and at the client."""
+        if not self._history.of_turn(self.id):
+            await self._begin(work)
+        loop = work.loop
+        text = "".join(loop.partial)
+        if text.strip():
+            await self._history.write(
+                AssistantRecord(
+                    **self._history.stamp(),
+                    turn_id=self.id,
+                    message_id=loop.message_id,
+                    model="",
+                    blocks=[{"type": "text", "text": text}],
+                    stop_reason="cancelled",
+                )
+            )
+        step = next_step(self._history.of_turn(self.id))
+        if isinstance(step, RunCalls):
+            for call in step.calls:
+                await record_result(
+                    self._history,
+                    self._publisher.publish,
+                    self.id,
+                    call["id"],
+                    call["name"],
+                    ToolOutput(CANCELLED, is_error=True),
+                )
+        await self._end_open_calls(CANCELLED)
+
+    async def _end_open_calls(self, why: str) -> None:
+        """End at the client the calls that are nowhere on disk, a sub-agent's among them."""
+        for call_id, parent in list(self._publisher.open_calls.items()):
+            await self._publisher.publish(ev.ToolResult(call_id, "failed", [], {"error": why}, parent))
+
+    async def _catch_up(self, told: Told, tools: ToolCalls) -> None:
+        """Tell the client what an earlier epoch recorded but could not send any more."""
+        turn = self._history.of_turn(self.id)
+        results = {r.call_id: r for r in turn if isinstance(r, ToolResultRecord)}
+        for record in turn:
+            if isinstance(record, AssistantRecord):
+                for event in shown_tail(record, told.shown):
+                    await self._publisher.publish(event)
+                for call in tool_uses(record):
+                    if call["id"] not in told.calls and call["id"] in results:
+                        update = call_update(call, results[call["id"]], tools.tools, tools.cwd)
+                        self._publisher.send_update(update, call["id"], update["status"])
+        step = next_step(turn)
+        if told.restarted is not None and not isinstance(step, Done):
+            await self._publisher.publish(
+                ev.Error(f"\n[The session was restarted ({told.restarted}); the turn goes on.]\n")
+            )
+        waiting = {call["id"] for call in step.calls} if isinstance(step, RunCalls) else set()
+        for call_id, status in told.calls.items():
+            if status in ("completed", "failed") or call_id in waiting:
+                continue
+            if call_id in results:
+                await self._publisher.publish(result_event(results[call_id]))
+            else:
+                await self._publisher.publish(
+                    ev.ToolResult(call_id, "failed", [], {"error": INTERRUPTED_SHOWN})
+                )
