@@ -1,0 +1,1 @@
+"""The front: speaks ACP, routes sessions to workers, keeps them alive. Runs no tool and no model."""

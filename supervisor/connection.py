@@ -1,0 +1,63 @@
+"""One client: what it said of itself, what it is owed, what it was asked. No state of it lives elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from shared.jsonrpc import encode, error_line, request_line, result_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.errors import RequestError
+    from supervisor.effects import Ticket
+    from supervisor.stdio import OutputBuffer
+
+_numbers = itertools.count(1)
+
+
+class Connection:
+    """A client from its first line to its end."""
+
+    def __init__(self, output: OutputBuffer) -> None:
+        self.number = next(_numbers)
+        self.initialized = False
+        self.capabilities: dict[str, Any] = {}
+        self.output = output
+        self.open: dict[Ticket, Callable[[], None]] = {}
+        """Requests that are not answered yet, each with what cancels it."""
+        self._asked: dict[str, tuple[str, str]] = {}
+        self._request_ids = itertools.count(1)
+
+    def send(self, line: bytes, written: Callable[[], None] | None = None) -> None:
+        """Queue a finished line."""
+        self.output.put(line, written)
+
+    def answer(self, ticket: Ticket, result: bytes | dict[str, Any]) -> None:
+        """Answer a request, if it was not answered before (a cancel may have done that)."""
+        if self.open.pop(ticket, None) is not None:
+            self.send(result_line(ticket.id, result if isinstance(result, bytes) else encode(result)))
+
+    def fail(self, ticket: Ticket, error: RequestError) -> None:
+        """Answer a request with an error, if it was not answered before."""
+        if self.open.pop(ticket, None) is not None:
+            self.send(error_line(ticket.id, error.to_json()))
+
+    def ask(self, session_id: str, key: str, method: str, params: bytes) -> None:
+        """Send the client a request of a session."""
+        request_id = f"{self.number}.{next(self._request_ids)}"
+        self._asked[request_id] = (session_id, key)
+        self.send(request_line(request_id, method, params))
+
+    def withdraw(self, session_id: str, key: str) -> None:
+        """A request is void: an answer that still comes is ignored, and the client is told."""
+        for request_id, asked in list(self._asked.items()):
+            if asked == (session_id, key):
+                del self._asked[request_id]
+                params = encode({"requestId": request_id})
+                self.send(b'{"jsonrpc":"2.0","method":"$/cancel_request","params":%b}\n' % params)
+
+    def take_asked(self, request_id: Any) -> tuple[str, str] | None:
+        """The session and key of a request that the client answers now; None for an id never asked."""
+        return self._asked.pop(request_id, None) if isinstance(request_id, str) else None

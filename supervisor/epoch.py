@@ -1,0 +1,214 @@
+"""One incarnation of a session's worker, from its start to its end and the sweep after it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+
+from shared.frames import Ping, Shutdown, WorkerSpec
+from supervisor.provision.base import CannotSpawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.frames import Ack, DataToWorker, Header, ToWorker
+    from supervisor.link import FrontLink
+    from supervisor.provision.base import WorkerHandle, WorkerProvisioner
+    from supervisor.runtime import RuntimeFolder
+
+log = logging.getLogger(__name__)
+
+STOP_WITHIN: Final = 2.0
+"""Seconds that a worker has to end in good order, and what it left behind to heed SIGTERM."""
+
+
+class EpochOwner(Protocol):
+    """The session that an epoch works for. Called on the event loop."""
+
+    def worker_ready(self) -> None:
+        """The worker answers."""
+
+    def worker_frame(self, header: Header, payload: bytes) -> None:
+        """A data frame of this epoch."""
+
+    def worker_ack(self, ack: Ack) -> None:
+        """The worker's loop answered a ping."""
+
+    def worker_exited(self, reason: str, *, wanted: bool) -> None:
+        """The process is gone and can write no more."""
+
+    def worker_swept(self) -> None:
+        """Nothing that it had started runs any more."""
+
+
+class WorkerEpoch:
+    """Runs one worker; `link` calls it with what the worker says."""
+
+    def __init__(
+        self,
+        owner: EpochOwner,
+        spec: WorkerSpec,
+        link: FrontLink,
+        provisioner: WorkerProvisioner,
+        runtime: RuntimeFolder,
+        ready_within: float,
+    ) -> None:
+        self._owner = owner
+        self._spec = spec
+        self._identity = bytes.fromhex(spec.identity)
+        self._link = link
+        self._provisioner = provisioner
+        self._runtime = runtime
+        self._ready_within = ready_within
+        self._ready = anyio.Event()
+        self._ended = anyio.Event()
+        self._handle: WorkerHandle | None = None
+        self._reason: str | None = None
+        self._wanted = False
+        self.started_at = time.time()
+        self.ready_after: float | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process, while it lives."""
+        return self._handle.pid if self._handle is not None and not self._ended.is_set() else None
+
+    async def run(self, delay: float, lock_fd: int) -> None:
+        """Start after `delay` seconds; returns when the worker is gone and swept."""
+        await anyio.sleep(delay)
+        began = anyio.current_time()
+        self._link.register(self._identity, self)
+        try:
+            self._handle = await self._provisioner.spawn(self._spec, lock_fd)
+        except CannotSpawn as e:
+            self._finish(str(e))
+            return
+        if self._reason is not None and not self._wanted:
+            self._handle.signal(signal.SIGKILL)  # it was to be killed while it was being started
+        self._runtime.add(self._handle.pid)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._boot_deadline, began)
+            exit_ = await self._handle.wait()
+            group.cancel_scope.cancel()
+        self._provisioner.forget(self._spec.session_id, self._spec.epoch)
+        self._runtime.remove(self._handle.pid)
+        reason = f"{self._reason}; {exit_}" if self._reason is not None else str(exit_)
+        self._handle.close()
+        self._finish(reason)
+        await self._sweep()
+        self._owner.worker_swept()
+
+    def _finish(self, reason: str) -> None:
+        self._ended.set()
+        self._link.drop(self._identity)
+        fields = {"session": self._spec.session_id, "epoch": self._spec.epoch, "reason": reason}
+        log.info("worker ended", extra={"fields": fields})
+        self._owner.worker_exited(reason, wanted=self._wanted)
+
+    async def _boot_deadline(self, began: float) -> None:
+        with anyio.move_on_after(self._ready_within):
+            await self._ready.wait()
+            self.ready_after = anyio.current_time() - began
+            return
+        self.kill(f"not ready within {self._ready_within:g} s")
+
+    async def _sweep(self) -> None:
+        deadline = anyio.current_time() + STOP_WITHIN
+        number = signal.SIGTERM
+        # The kernel tells nobody when a process that is not one's child ends, so this asks again.
+        while await self._provisioner.sweep(number):
+            if anyio.current_time() >= deadline:
+                number = signal.SIGKILL
+            await anyio.sleep(0.02)
+
+    def kill(self, reason: str) -> None:
+        """End it at once. The reason stands before the signal is sent."""
+        if self._reason is None:
+            self._reason = reason
+        if self._handle is not None and not self._ended.is_set():
+            self._handle.signal(signal.SIGKILL)
+
+    async def stop(self, reason: str, within: float = STOP_WITHIN) -> None:
+        """End it in good order: message, SIGTERM, SIGKILL. Returns when the process is gone."""
+        self._reason, self._wanted = reason, True
+        if self._ready.is_set():
+            self.send_control(Shutdown())
+            with anyio.move_on_after(within):
+                await self._ended.wait()
+                return
+        if self._handle is not None:
+            self._handle.signal(signal.SIGTERM)
+            with anyio.move_on_after(0.2):
+                await self._ended.wait()
+                return
+        self.kill(reason)
+        await self._ended.wait()
+
+    def dump_stacks(self) -> None:
+        """Have the worker write where each of its threads is; works with the GIL held, not if stopped."""
+        if self._handle is not None and not self._ended.is_set():
+            self._handle.signal(signal.SIGUSR1)
+
+    def send_control(self, frame: ToWorker) -> None:
+        """To this worker."""
+        self._link.send_control(self._identity, frame)
+
+    def send_data(self, frame: DataToWorker) -> None:
+        """To this worker."""
+        self._link.send_data(self._identity, frame)
+
+    def ping(self, number: int) -> None:
+        """Ask its loop for a sign of life."""
+        self.send_control(Ping(n=number))
+
+    def on_hello(self, pid: int) -> None:
+        """See LinkPeer."""
+        self._ready.set()
+        self._owner.worker_ready()
+
+    def on_ack(self, ack: Ack) -> None:
+        """See LinkPeer."""
+        self._owner.worker_ack(ack)
+
+    def on_frame(self, header: Header, payload: bytes) -> None:
+        """See LinkPeer."""
+        self._owner.worker_frame(header, payload)
+
+
+def new_identity() -> str:
+    """A routing identity: 16 random octets in hex, the first not zero, which ZeroMQ keeps for itself."""
+    return (b"\x01" + secrets.token_bytes(15)).hex()
+
+
+def make_spec(
+    session_id: str,
+    epoch: int,
+    *,
+    link: FrontLink,
+    folder: Path,
+    cwd: str,
+    dialect: str,
+    log_path: Callable[[], Path],
+) -> WorkerSpec:
+    """What the worker of that epoch is started with; the provisioner adds the descriptors."""
+    return WorkerSpec.model_validate(
+        {
+            "session_id": session_id,
+            "epoch": epoch,
+            "identity": new_identity(),
+            "control": link.control_endpoint,
+            "data": link.data_endpoint,
+            "session_dir": str(folder),
+            "cwd": cwd,
+            "dialect": dialect,
+            "log": str(log_path()),
+            "lifeline_fd": -1,
+            "lock_fd": -1,
+        }
+    )

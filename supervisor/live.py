@@ -1,0 +1,298 @@
+"""A session that is open here: the state machine, and the hands that carry out what it decides."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+
+from shared.commands import available_commands
+from shared.frames import Credit
+from shared.updates import Dialect, update_line
+from supervisor import crash
+from supervisor import effects as fx
+from supervisor.epoch import WorkerEpoch, make_spec
+from supervisor.session import Session
+from supervisor.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from shared.frames import Ack, Header
+    from shared.lock import SessionLock
+    from shared.meta import Meta
+    from shared.settings import Settings
+    from shared.store import Store
+    from supervisor.connection import Connection
+    from supervisor.link import FrontLink
+    from supervisor.liveness import Liveness
+    from supervisor.provision.base import WorkerProvisioner
+    from supervisor.restarts import BootBreaker
+    from supervisor.runtime import RuntimeFolder
+
+log = logging.getLogger(__name__)
+
+CREDIT_STEP = 16 * 1024
+"""Credit goes back to the worker in steps of at least this many octets."""
+
+
+@dataclass
+class Services:
+    """What all sessions of a front share."""
+
+    settings: Settings
+    store: Store
+    link: FrontLink
+    provisioner: WorkerProvisioner
+    runtime: RuntimeFolder
+    liveness: Liveness
+    breaker: BootBreaker
+    tasks: TaskGroup
+    dialect: Dialect
+    log_path: Callable[[], Path]
+    ending: bool = False
+    """The front ends: no worker is started any more."""
+
+
+class LiveSession:
+    """An open session: holds its lock, its meta, its clients and its worker."""
+
+    def __init__(self, meta: Meta, lock: SessionLock, services: Services) -> None:
+        self.meta = meta
+        self.services = services
+        self.attached: set[Connection] = set()
+        self.epoch: WorkerEpoch | None = None
+        self.unresponsive = False
+        self.loading: dict[fx.Ticket, Callable[[], dict[str, Any]]] = {}
+        """What a load answers once its replay is over."""
+        self._lock = lock
+        self._owed = 0
+        self._writing_meta = anyio.Lock()
+        self._worker_gone = anyio.Event()
+        self._worker_gone.set()
+        self.machine = Session(
+            id=meta.session_id,
+            epoch=meta.epoch,
+            options=dict(meta.options),
+            directories=list(meta.directories),
+            recover=services.settings.recover,
+            cancel_within=services.settings.cancel_within,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The session's folder on disk."""
+        return self.services.store.folder(self.meta.session_id)
+
+    def do(self, effects: list[fx.Effect]) -> None:
+        """Carry out what the machine decided, in order."""
+        for effect in effects:
+            self._do(effect)
+        self.services.liveness.in_turn(self.meta.session_id, self.machine.turn is not None)
+
+    def _do(self, effect: fx.Effect) -> None:
+        match effect:
+            case fx.Publish(line, owed):
+                self._publish(line, owed)
+            case fx.PublishTo(ticket, line, owed):
+                self._publish_to(ticket, line, owed)
+            case fx.Say(update):
+                self.say(update)
+            case fx.SendData(data):
+                if self.epoch is not None:
+                    self.epoch.send_data(data)
+            case fx.SendControl(control):
+                if self.epoch is not None:
+                    self.epoch.send_control(control)
+            case fx.Answer(ticket, result):
+                loaded = self.loading.pop(ticket, None)
+                answer = result if loaded is None else loaded()
+                self._of(ticket, lambda client: client.answer(ticket, answer))
+                if loaded is not None:
+                    self.announce()
+            case fx.Fail(ticket, error):
+                self.loading.pop(ticket, None)
+                self._of(ticket, lambda client: client.fail(ticket, error))
+            case fx.AskClient(key, method, params):
+                for client in self.attached:
+                    client.ask(self.meta.session_id, key, method, params)
+            case fx.WithdrawFromClient(key):
+                for client in self.attached:
+                    client.withdraw(self.meta.session_id, key)
+            case fx.Spawn(number, delay):
+                self._spawn(number, delay)
+            case fx.Kill(reason):
+                if self.epoch is not None:
+                    self.services.liveness.forget(self.meta.session_id)
+                    self.epoch.kill(reason)
+            case fx.StopWorker(reason):
+                if self.epoch is not None:
+                    self.services.liveness.forget(self.meta.session_id)
+                    self.services.tasks.start_soon(self.epoch.stop, reason)
+            case fx.SetTimer(name, delay):
+                self.services.tasks.start_soon(self._timer, name, delay)
+            case fx.Retitle(title):
+                self.retitle(title)
+
+    def say(self, update: dict[str, Any]) -> None:
+        """Send a standard update of the front's own to all clients."""
+        self._publish(update_line(self.meta.session_id, update, self.services.dialect), 0)
+
+    def announce(self) -> None:
+        """What a client is told once it knows the session."""
+        self.say({"sessionUpdate": "available_commands_update", "availableCommands": available_commands()})
+
+    def retitle(self, title: str) -> None:
+        """Give the session a title, and tell."""
+        self.update_meta(title=title)
+        self.say(
+            {
+                "sessionUpdate": "session_info_update",
+                "title": title,
+                "updatedAt": timestamp(self.meta.updated),
+            }
+        )
+
+    def _of(self, ticket: fx.Ticket, use: Callable[[Connection], None]) -> None:
+        for client in self.attached:
+            if client.number == ticket.connection:
+                use(client)
+
+    def _publish(self, line: bytes, owed: int) -> None:
+        """To all clients; credit goes back when the slowest has taken it."""
+        left = len(self.attached)
+        if not left:
+            self._pay(owed)
+            return
+
+        def written() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                self._pay(owed)
+
+        for client in self.attached:
+            client.send(line, written if owed else None)
+
+    def _publish_to(self, ticket: fx.Ticket, line: bytes, owed: int) -> None:
+        for client in self.attached:
+            if client.number == ticket.connection:
+                client.send(line, lambda: self._pay(owed))
+                return
+        self._pay(owed)
+
+    def _pay(self, octets: int) -> None:
+        self._owed += octets
+        if self._owed >= CREDIT_STEP and self.epoch is not None and self.machine.worker == "ready":
+            self.epoch.send_control(Credit(octets=self._owed))
+            self._owed = 0
+
+    async def _timer(self, name: str, delay: float) -> None:
+        await anyio.sleep(delay)
+        kind, _, turn_id = name.partition(":")
+        assert kind == "cancel", name
+        self.do(self.machine.cancel_overdue(turn_id))
+
+    # The worker
+
+    def _spawn(self, number: int, delay: float) -> None:
+        services = self.services
+        if services.ending:
+            return
+        self._owed = 0
+        self._worker_gone = anyio.Event()
+        self.update_meta(epoch=number)
+        if services.breaker.is_open(anyio.current_time()):
+            self._exited("processes do not start", wanted=False)
+            return
+        spec = make_spec(
+            self.meta.session_id,
+            number,
+            link=services.link,
+            folder=self.folder,
+            cwd=self.meta.cwd,
+            dialect=services.dialect,
+            log_path=services.log_path,
+        )
+        self.epoch = WorkerEpoch(
+            self, spec, services.link, services.provisioner, services.runtime, services.settings.ready_within
+        )
+        services.tasks.start_soon(self.epoch.run, delay, self._lock.fd)
+
+    def worker_ready(self) -> None:
+        """See EpochOwner."""
+        now = anyio.current_time()
+        self.services.breaker.on_boot()
+        self.services.liveness.watch(self.meta.session_id, now)
+        self.do(self.machine.ready(now))
+
+    def worker_frame(self, header: Header, payload: bytes) -> None:
+        """See EpochOwner."""
+        self.do(self.machine.frame(header, payload))
+
+    def worker_ack(self, ack: Ack) -> None:
+        """See EpochOwner."""
+        self.machine.background = ack.background
+        if self.services.liveness.heard(self.meta.session_id, anyio.current_time()) is not None:
+            self.unresponsive = False
+            log.info("worker answers again", extra={"fields": {"session": self.meta.session_id}})
+
+    def worker_exited(self, reason: str, *, wanted: bool) -> None:
+        """See EpochOwner."""
+        if self.services.ending:
+            self._worker_gone.set()
+            return
+        if not wanted:
+            crash.report(self.folder, self.meta.session_id, self.machine, reason, self.services.tasks)
+        self._exited(reason, wanted=wanted)
+
+    def _exited(self, reason: str, *, wanted: bool) -> None:
+        now = anyio.current_time()
+        self.services.liveness.forget(self.meta.session_id)
+        self.unresponsive = False
+        self._worker_gone.set()
+        if self.machine.worker == "starting" and not wanted:
+            self.services.breaker.on_boot_failure(now)
+        stopped = self.services.breaker.is_open(now)
+        self.do(self.machine.exited(reason, now, wanted=wanted, boots_stopped=stopped))
+
+    def worker_swept(self) -> None:
+        """See EpochOwner."""
+        self.do(self.machine.swept())
+
+    async def worker_gone(self) -> None:
+        """Returns when there is no worker of this session."""
+        await self._worker_gone.wait()
+
+    # What is stored
+
+    def update_meta(self, **changed: Any) -> None:
+        """Change the meta; it is written in the background, after those before it."""
+        self.meta = self.meta.model_copy(update={"updated": time.time(), **changed})
+        self.services.tasks.start_soon(self._write_meta, self.meta)
+
+    async def save_meta(self, **changed: Any) -> None:
+        """Change the meta; durable on return. Raises OSError."""
+        meta = self.meta.model_copy(update={"updated": time.time(), **changed})
+        async with self._writing_meta:
+            await to_thread.run_sync(self.services.store.write_meta, meta)
+        self.meta = meta
+
+    async def _write_meta(self, meta: Meta) -> None:
+        try:
+            async with self._writing_meta:
+                if meta is self.meta:  # else a newer one is on its way
+                    await to_thread.run_sync(self.services.store.write_meta, meta)
+        except (OSError, LookupError) as e:
+            log.warning("meta not written: %s", e, extra={"fields": {"session": meta.session_id}})
+
+    def release(self) -> None:
+        """Let go of the session's lock; the worker is gone."""
+        self._lock.release()

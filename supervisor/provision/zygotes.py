@@ -1,0 +1,118 @@
+"""The provisioner of a front: a zygote, another one when it dies, plain subprocesses when none starts."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.lowlevel
+
+from shared.processes import descendants, signal_all
+from supervisor.provision.base import CannotSpawn
+from supervisor.provision.subprocess import SubprocessProvisioner, reap_orphans
+from supervisor.provision.zygote import Zygote, start_process
+
+if TYPE_CHECKING:
+    import signal
+    import socket
+    import subprocess
+
+    from shared.frames import WorkerSpec
+    from supervisor.provision.base import WorkerHandle
+
+log = logging.getLogger(__name__)
+
+MAX_DEATHS: Final = 3
+DEATH_WINDOW: Final = 30.0
+"""A zygote that died this often within this many seconds is not started again."""
+
+
+class ZygoteProvisioner:
+    """See WorkerProvisioner. `run` must run beside it."""
+
+    def __init__(self, started: tuple[subprocess.Popen[bytes], socket.socket] | None) -> None:
+        self._zygote = Zygote(*started) if started is not None else None
+        self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
+        self._fallback = SubprocessProvisioner(self._spared)
+        self._workers: dict[tuple[str, int], WorkerHandle] = {}
+        self._ending = False
+
+    @property
+    def zygote_pid(self) -> int | None:
+        """The zygote that lives now."""
+        return self._zygote.pid if self._zygote is not None and not self._zygote.dead else None
+
+    @property
+    def zygote_warm(self) -> bool:
+        """Forks are answered at once."""
+        return self._zygote is not None and self._zygote.warm
+
+    async def run(self) -> None:
+        """Keep a zygote alive; returns when none is to be had."""
+        while self._zygote is not None:
+            await self._zygote.run()
+            if self._ending:
+                return
+            now = anyio.current_time()
+            self._deaths.append(now)
+            if len(self._deaths) == MAX_DEATHS and now - self._deaths[0] < DEATH_WINDOW:
+                log.error("the zygote died %d times; workers start as plain subprocesses", MAX_DEATHS)
+                self._zygote = None
+                return
+            try:
+                self._zygote = Zygote(*start_process(1))  # descriptor 1 is the log
+            except OSError as e:
+                log.error("no zygote can be started (%s); workers start as plain subprocesses", e)
+                self._zygote = None
+
+    async def spawn(self, spec: WorkerSpec, lock_fd: int) -> WorkerHandle:
+        """See WorkerProvisioner."""
+        key = (spec.session_id, spec.epoch)
+        self._workers = {k: h for k, h in self._workers.items() if k[0] != spec.session_id or k == key}
+        if key not in self._workers:
+            self._workers[key] = await self._start(spec, lock_fd)
+        return self._workers[key]
+
+    async def _start(self, spec: WorkerSpec, lock_fd: int) -> WorkerHandle:
+        for _attempt in range(2):
+            zygote = self._zygote
+            if zygote is None:
+                break
+            try:
+                return await zygote.fork(spec, lock_fd)
+            except CannotSpawn as e:
+                log.warning("no fork for session %s: %s", spec.session_id, e)
+                await anyio.lowlevel.checkpoint()  # `run` replaces a dead zygote
+        return await self._fallback.spawn(spec, lock_fd)
+
+    def forget(self, session_id: str, epoch: int) -> None:
+        """See WorkerProvisioner."""
+        self._workers.pop((session_id, epoch), None)
+
+    def _spared(self) -> set[int]:
+        spared = {handle.pid for handle in self._workers.values()}
+        if self._zygote is not None:
+            spared.add(self._zygote.pid)
+        return spared
+
+    async def sweep(self, number: signal.Signals) -> int:
+        """See WorkerProvisioner. Looks below the zygote, and below the front for what landed there."""
+        left = await self._zygote.sweep(number) if self._zygote is not None else 0
+        below = descendants(os.getpid(), spare=self._spared())
+        signal_all(below, number)
+        reap_orphans(self._spared())
+        return left + len(below)
+
+    async def aclose(self) -> None:
+        """See WorkerProvisioner."""
+        self._ending = True
+        if self._zygote is not None:
+            self._zygote.let_go()
+            with anyio.move_on_after(0.5) as waiting:
+                await self._zygote.gone()
+            if waiting.cancelled_caught:
+                self._zygote.kill()
+        await self._fallback.aclose()

@@ -1,0 +1,113 @@
+"""Everything of a front but its connections: built once, stopped once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+from setproctitle import setproctitle
+
+from shared import catalog, logs, settings
+from shared.errors import INTERNAL_ERROR, RequestError
+from shared.paths import config_dir, logs_dir, runtime_root, sessions_dir
+from shared.processes import become_subreaper
+from shared.store import Store
+from supervisor.control_socket import ControlSocket
+from supervisor.front import Front
+from supervisor.link import FrontLink
+from supervisor.live import Services
+from supervisor.liveness import Liveness
+from supervisor.methods import Methods
+from supervisor.provision.zygotes import ZygoteProvisioner
+from supervisor.registry import Registry
+from supervisor.restarts import BootBreaker
+from supervisor.runtime import RuntimeFolder, clean_stale
+from supervisor.watch import watch_workers
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from shared.updates import Dialect
+    from supervisor.acp import Started
+    from supervisor.connection import Connection
+
+log = logging.getLogger(__name__)
+
+SAVE_WITHIN = 1.5
+"""Seconds that workers have to save a running turn when the front ends."""
+
+
+class Server:
+    """The services of a front and the tasks that keep them."""
+
+    def __init__(self, front: Front, registry: Registry, tasks: TaskGroup) -> None:
+        self.front = front
+        self._registry = registry
+        self._tasks = tasks
+
+    @classmethod
+    async def start(cls, log_fd: int, zygote: Started, dialect: Dialect, tasks: TaskGroup) -> Server:
+        """Raises StartError for settings or a runtime folder that cannot be used."""
+        from supervisor.acp import StartError
+
+        logs.start(log_fd, "front")
+        setproctitle("iac-code: supervisor")
+        become_subreaper()
+        try:
+            chosen = settings.load(config_dir())
+            model = catalog.default_model(os.environ, config_dir(), chosen.model)
+            models = catalog.load(chosen.models, model)
+            root = runtime_root()
+        except (settings.SettingsError, catalog.CatalogError, RuntimeError, OSError) as e:
+            raise StartError(str(e)) from e
+        runtime = RuntimeFolder(root)
+        provisioner = ZygoteProvisioner(zygote)
+        services = Services(
+            settings=chosen,
+            store=Store(sessions_dir()),
+            link=FrontLink(runtime.path),
+            provisioner=provisioner,
+            runtime=runtime,
+            liveness=Liveness(chosen),
+            breaker=BootBreaker(),
+            tasks=tasks,
+            dialect=dialect,
+            log_path=lambda: logs_dir() / logs.FILE_NAME,
+        )
+        registry = Registry(services, model)
+        if zygote is not None:
+            runtime.add(zygote[0].pid)
+        tasks.start_soon(services.link.receive_control)
+        tasks.start_soon(services.link.receive_data)
+        tasks.start_soon(provisioner.run)
+        tasks.start_soon(watch_workers, registry)
+        tasks.start_soon(ControlSocket(runtime.path, registry, provisioner).serve)
+        tasks.start_soon(to_thread.run_sync, clean_stale, root, runtime.path)
+        log.info("front started", extra={"fields": {"runtime": str(runtime.path)}})
+        return cls(Front(registry, Methods(registry, models, bare=dialect == "acp"), tasks), registry, tasks)
+
+    async def stop(self, client: Connection, *, told: bool) -> None:
+        """End everything. `told`: by a signal, so the client may still be there to hear of it."""
+        self._registry.services.ending = True
+        running = [live for live in self._registry.live.values() if live.machine.turn is not None]
+        with anyio.move_on_after(SAVE_WITHIN):
+            async with anyio.create_task_group() as group:
+                for live in running:
+                    if live.epoch is not None and live.epoch.pid is not None:
+                        group.start_soon(live.epoch.stop, "the agent ends", SAVE_WITHIN - 0.3)
+        if told:
+            ends = RequestError(
+                INTERNAL_ERROR, "The agent was told to end. The session is saved: load it to go on."
+            )
+            for ticket in list(client.open):
+                client.fail(ticket, ends)
+            with anyio.move_on_after(0.2):
+                await client.output.flushed()
+        services = self._registry.services
+        await services.provisioner.aclose()
+        services.link.close()
+        services.runtime.close()
+        log.info("front ended")

@@ -1,0 +1,372 @@
+"""One session as the front sees it: its turns, its worker's epoch, what is open. A pure state machine.
+
+Fed with what clients ask, what the worker says and how it ends, it returns what is to be done
+(`effects`). It holds no history and reads no clock; every client request ends in exactly one answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from pydantic_core import from_json
+
+from shared.errors import INTERNAL_ERROR, RequestError
+from shared.frames import Cancel, Configure, Open, Prompt, Replay, Reply, Swept
+from shared.jsonrpc import encode
+from shared.updates import chunk
+from supervisor import effects as fx
+from supervisor.restarts import RestartBudget
+
+if TYPE_CHECKING:
+    from typing import Any, Literal
+
+    from shared.frames import Header
+
+MAX_WAITING: Final = 8
+CANCEL_BEFORE_START: Final = 0.15
+"""Seconds that a cancelled turn waits for a worker that is still starting."""
+USAGE_NONE: Final = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
+CANCELLED: Final = {"stopReason": "cancelled", "usage": USAGE_NONE}
+TURN_DROPPED: Final = "Not run: the turn before it did not end normally. Send it again if it is still wanted."
+
+
+@dataclass(slots=True)
+class _ClientRequest:
+    """A request to the client. It outlives the epoch that asked; so does an answer that came early."""
+
+    asked_by: int
+    reply: Reply | None = None
+
+
+@dataclass(slots=True)
+class _OpenReplay:
+    ticket: fx.Ticket
+    sent: int = 0
+
+
+@dataclass
+class Session:
+    """The states of a session's worker are `none`, `starting`, `ready` and `ending`."""
+
+    id: str
+    epoch: int
+    options: dict[str, str]
+    directories: list[str]
+    recover: Literal["continue", "report"]
+    cancel_within: float
+    worker: Literal["none", "starting", "ready", "ending"] = "none"
+    turn: fx.OpenTurn | None = None
+    waiting: deque[fx.OpenTurn] = field(default_factory=deque)
+    budget: RestartBudget = field(default_factory=RestartBudget)
+    failed: str | None = None
+    last_death: str | None = None
+    background: int = 0
+    _requests: dict[str, _ClientRequest] = field(default_factory=dict)
+    _cancelled: list[fx.OpenTurn] = field(default_factory=list)
+    """Answered by the front as cancelled; their workers have not recorded them yet."""
+    _replays: dict[str, _OpenReplay] = field(default_factory=dict)
+    _records: int = 0
+    _ready_at: float = 0.0
+    _swept: bool = True
+    _notice: str | None = None
+
+    # What clients ask
+
+    def prompt(
+        self, ticket: fx.Ticket, blocks: list[dict[str, Any]], capabilities: dict[str, Any]
+    ) -> list[fx.Effect]:
+        """A prompt: it runs now, or waits for the turn before it."""
+        if self.failed is not None:
+            return [fx.Fail(ticket, RequestError(INTERNAL_ERROR, self.failed, session_id=self.id))]
+        turn = fx.OpenTurn(uuid4().hex, ticket, blocks, capabilities)
+        if self.turn is not None:
+            if len(self.waiting) >= MAX_WAITING:
+                details = f"The session is busy: {MAX_WAITING} prompts wait already. Send it again later."
+                return [fx.Fail(ticket, RequestError(INTERNAL_ERROR, details, reason="busy"))]
+            self.waiting.append(turn)
+            return []
+        return self._begin(turn)
+
+    def cancel(self) -> list[fx.Effect]:
+        """End the running turn and those that wait."""
+        effects: list[fx.Effect] = []
+        if self.turn is not None and not self.turn.cancelled:
+            self.turn.cancelled = True
+            ready = self.worker == "ready"
+            if ready:
+                effects.append(fx.SendControl(Cancel(turn_id=self.turn.turn_id)))
+            within = self.cancel_within if ready else CANCEL_BEFORE_START
+            effects.append(fx.SetTimer(f"cancel:{self.turn.turn_id}", within))
+        while self.waiting:
+            effects.append(fx.Answer(self.waiting.popleft().ticket, encode(CANCELLED)))
+        return effects
+
+    def cancel_request(self, ticket: fx.Ticket) -> list[fx.Effect]:
+        """End the turn of one prompt."""
+        if self.turn is not None and self.turn.ticket is ticket:
+            return self.cancel()
+        for turn in self.waiting:
+            if turn.ticket is ticket:
+                self.waiting.remove(turn)
+                return [fx.Answer(ticket, encode(CANCELLED))]
+        return []
+
+    def replay(self, ticket: fx.Ticket) -> list[fx.Effect]:
+        """Have the history sent to the client that asked; its answer follows as `Answer`."""
+        request_id = uuid4().hex
+        self._replays[request_id] = _OpenReplay(ticket)
+        if self.worker == "ready":
+            return [fx.SendData(Replay(request_id=request_id))]
+        return self._wake()
+
+    def configure(self, options: dict[str, str]) -> list[fx.Effect]:
+        """The options changed; a turn that runs goes on with them."""
+        self.options = options
+        return [fx.SendControl(Configure(options=options))] if self.worker == "ready" else []
+
+    def revive(self) -> None:
+        """Load or resume clears a failed session."""
+        self.failed = None
+        self.budget.clear()
+
+    def client_answered(self, key: str, result: Any, error: dict[str, Any] | None) -> list[fx.Effect]:
+        """A client's answer to a request of this session; ignored if it was withdrawn."""
+        request = self._requests.get(key)
+        if request is None or request.reply is not None:
+            return []
+        # Kept until the turn ends: the worker may be dead already, and its successor asks again.
+        request.reply = Reply(key=key, result=result, error=error)
+        if self.worker == "ready" and request.asked_by == self.epoch:
+            return [fx.SendData(request.reply)]
+        return []
+
+    def open_requests(self) -> list[str]:
+        """Keys of requests that a client may still answer."""
+        return [key for key, request in self._requests.items() if request.reply is None]
+
+    # What the worker says
+
+    def ready(self, now: float) -> list[fx.Effect]:
+        """The worker's loop runs and both channels stand: give it its session and what is open."""
+        if self.worker != "starting":
+            return []  # it is being ended
+        self.worker = "ready"
+        self._ready_at = now
+        self._records = 0
+        turn = self.turn
+        effects: list[fx.Effect] = [
+            fx.SendData(
+                Open(
+                    options=self.options,
+                    directories=self.directories,
+                    resuming=turn.turn_id if turn else None,
+                    calls=turn.calls if turn else {},
+                    shown=turn.shown if turn else {},
+                    swept=self._swept,
+                    restarted=self._notice if turn else None,
+                )
+            )
+        ]
+        self._notice = None
+        effects += [
+            fx.SendData(Replay(request_id=request_id, skip=replay.sent))
+            for request_id, replay in self._replays.items()
+        ]
+        for delivered in [*self._cancelled, *([turn] if turn is not None else [])]:
+            if delivered.cancelled:
+                effects.append(fx.SendControl(Cancel(turn_id=delivered.turn_id)))
+            effects.append(fx.SendData(_prompt(delivered)))
+        return effects
+
+    def frame(self, header: Header, payload: bytes) -> list[fx.Effect]:
+        """A data frame of the current epoch."""
+        self._records = max(self._records, header.records)
+        match header.kind:
+            case "update" | "chunk":
+                return self._update(header, payload)
+            case "replay":
+                replay = self._replays.get(header.key)
+                if replay is None:
+                    return []
+                replay.sent = int(header.status)
+                return [fx.PublishTo(replay.ticket, payload, len(payload))]
+            case "request":
+                return self._request(header, payload)
+            case "withdraw":
+                request = self._requests.pop(header.key, None)
+                withdrawn = request is not None and request.reply is None
+                return [fx.WithdrawFromClient(header.key)] if withdrawn else []
+            case "answer":
+                return self._answer(header, payload)
+            case "title":
+                return [fx.Retitle(payload.decode())]
+            case _:
+                return []
+
+    def _update(self, header: Header, payload: bytes) -> list[fx.Effect]:
+        if self.turn is not None:
+            if header.kind == "chunk":
+                self.turn.shown[header.key] = int(header.status)
+            elif header.key and header.status:
+                self.turn.calls[header.key] = header.status
+        return [fx.Publish(payload, len(payload))]
+
+    def _request(self, header: Header, payload: bytes) -> list[fx.Effect]:
+        request = self._requests.get(header.key)
+        if request is None or request.asked_by == self.epoch:
+            self._requests[header.key] = _ClientRequest(self.epoch)
+            return [fx.AskClient(header.key, header.status, payload)]
+        # Asked by an earlier epoch: one dialog, one answer.
+        request.asked_by = self.epoch
+        return [fx.SendData(request.reply)] if request.reply is not None else []
+
+    def _answer(self, header: Header, payload: bytes) -> list[fx.Effect]:
+        replay = self._replays.pop(header.key, None)
+        error = RequestError.from_json(_decode(payload)) if header.status == "error" else None
+        if replay is not None:
+            return [fx.Fail(replay.ticket, error) if error else fx.Answer(replay.ticket, payload)]
+        if self.turn is None or self.turn.turn_id != header.key:
+            self._cancelled = [turn for turn in self._cancelled if turn.turn_id != header.key]
+            return []
+        return self._end_turn(payload, error)
+
+    # How workers and turns end
+
+    def swept(self) -> list[fx.Effect]:
+        """Nothing of earlier epochs runs any more."""
+        self._swept = True
+        return [fx.SendControl(Swept())] if self.worker == "ready" else []
+
+    def exited(self, reason: str, now: float, *, wanted: bool, boots_stopped: bool) -> list[fx.Effect]:
+        """The worker is gone and can write no more.
+
+        `wanted`: it was stopped in good order. `boots_stopped`: the server-wide breaker is open.
+        """
+        was, self.worker, self._swept = self.worker, "none", False
+        if wanted:
+            return self._spawn(0.0) if self.turn is not None or self._replays else []
+        if was == "starting":
+            sentence = f"The session's process could not start ({reason}). See the log."
+            if boots_stopped:
+                sentence += " Processes of other sessions do not start either, so it is not tried again."
+            return self._fail_all(sentence, boot=True)
+        self.last_death = reason
+        delay = self.budget.on_death(progressed=self._records > 0, lived=now - self._ready_at)
+        if delay is None:
+            self.failed = (
+                f"The session's process died {self.budget.deaths} times in a row without progress, last: "
+                f"{reason}. Load or resume the session to try again."
+            )
+            return self._fail_all(self.failed)
+        effects: list[fx.Effect] = []
+        if self.turn is not None and self.recover == "report":
+            details = f"The session's process died ({reason}); the turn was not finished."
+            effects += self._end_turn(b"", RequestError(INTERNAL_ERROR, details, reason=reason))
+        if self.turn is not None:
+            self._notice = reason
+        if self.worker == "none":
+            effects += self._spawn(delay)
+        return effects
+
+    def cancel_overdue(self, turn_id: str) -> list[fx.Effect]:
+        """The worker did not end a cancelled turn in time: the front does, and replaces the worker.
+
+        What was typed is still delivered, to be recorded; one that is only starting is let be.
+        """
+        if self.turn is None or self.turn.turn_id != turn_id:
+            return []
+        self._cancelled.append(self.turn)
+        effects = self._end_turn(encode(CANCELLED), None)
+        if self.worker == "ready":
+            self.worker = "ending"
+            effects.append(fx.Kill("a cancel was not answered"))
+        return effects
+
+    def close(self) -> list[fx.Effect]:
+        """The session is closed: what is open is answered as cancelled, the worker goes."""
+        effects: list[fx.Effect] = []
+        for turn in [*([self.turn] if self.turn else []), *self.waiting]:
+            effects += self._end_calls(turn, "The session was closed.")
+            effects.append(fx.Answer(turn.ticket, encode(CANCELLED)))
+        self.turn = None
+        self.waiting.clear()
+        effects += self._void_requests()
+        for replay in self._replays.values():
+            details = "The session was closed while it was being loaded."
+            effects.append(fx.Fail(replay.ticket, RequestError(INTERNAL_ERROR, details)))
+        self._replays.clear()
+        if self.worker in ("ready", "starting"):
+            self.worker = "ending"
+            effects.append(fx.StopWorker("the session was closed"))
+        return effects
+
+    def _begin(self, turn: fx.OpenTurn) -> list[fx.Effect]:
+        self.turn = turn
+        return [fx.SendData(_prompt(turn))] if self.worker == "ready" else self._wake()
+
+    def _wake(self) -> list[fx.Effect]:
+        return self._spawn(0.0) if self.worker == "none" else []
+
+    def _spawn(self, delay: float) -> list[fx.Effect]:
+        self.worker = "starting"
+        self.epoch += 1
+        return [fx.Spawn(self.epoch, delay)]
+
+    def _end_turn(self, result: bytes, error: RequestError | None) -> list[fx.Effect]:
+        turn = self.turn
+        assert turn is not None
+        self.turn = None
+        effects: list[fx.Effect] = self._end_calls(turn, "The turn ended before the call did.")
+        effects += self._void_requests()
+        effects.append(fx.Fail(turn.ticket, error) if error else fx.Answer(turn.ticket, result))
+        good = error is None and _decode(result).get("stopReason") == "end_turn"
+        while self.waiting:
+            following = self.waiting.popleft()
+            if good:
+                return effects + self._begin(following)
+            effects.append(fx.Say(chunk("agent_message_chunk", f"\n[{TURN_DROPPED}]\n", uuid4().hex)))
+            effects.append(fx.Answer(following.ticket, encode(CANCELLED)))
+        return effects
+
+    def _end_calls(self, turn: fx.OpenTurn, why: str) -> list[fx.Effect]:
+        """Every call that was announced ends, though its worker cannot say so any more."""
+        return [
+            fx.Say(
+                {
+                    "sessionUpdate": "tool_call_update",
+                    "toolCallId": call_id,
+                    "status": "failed",
+                    "rawOutput": {"error": why},
+                }
+            )
+            for call_id, status in turn.calls.items()
+            if status in ("pending", "in_progress")
+        ]
+
+    def _void_requests(self) -> list[fx.Effect]:
+        void = [fx.WithdrawFromClient(key) for key in self.open_requests()]
+        self._requests.clear()
+        return list(void)
+
+    def _fail_all(self, sentence: str, *, boot: bool = False) -> list[fx.Effect]:
+        effects: list[fx.Effect] = []
+        error = RequestError(
+            INTERNAL_ERROR, sentence, session_id=self.id, **({"reason": "boot"} if boot else {})
+        )
+        if self.turn is not None:
+            effects += self._end_turn(b"", error)
+        effects += [fx.Fail(replay.ticket, error) for replay in self._replays.values()]
+        self._replays.clear()
+        return effects
+
+
+def _prompt(turn: fx.OpenTurn) -> Prompt:
+    return Prompt(turn_id=turn.turn_id, blocks=turn.blocks, capabilities=turn.capabilities)
+
+
+def _decode(payload: bytes) -> dict[str, Any]:
+    decoded = from_json(payload)
+    return decoded if isinstance(decoded, dict) else {}

@@ -1,0 +1,141 @@
+"""Standard input and output as a client's connection: non-blocking, in bounded memory, nothing else on it.
+
+At the very start `take_stdout` moves the real standard output away and points descriptor 1 at the log,
+so that no stray print, of a child either, can get between two protocol lines.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHUNK: Final = 256 * 1024
+
+
+def take_stdout(log_fd: int) -> int:
+    """A private descriptor of standard output; descriptor 1 is the log from now on."""
+    private = os.dup(1)
+    os.dup2(log_fd, 1)
+    return private
+
+
+def open_nonblocking(fd: int) -> int:
+    """A non-blocking descriptor for writing to what `fd` writes to.
+
+    O_NONBLOCK belongs to the open file, which the editor or the user's shell may share. So a pipe or
+    terminal is opened anew by way of /proc where there is one. Closes `fd` if another takes its place.
+    """
+    kind = os.fstat(fd).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISCHR(kind)):
+        if stat.S_ISSOCK(kind):
+            os.set_blocking(fd, False)
+        return fd
+    try:
+        own = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
+        os.set_blocking(fd, False)
+        return fd
+    os.close(fd)
+    return own
+
+
+async def read_chunk(fd: int) -> bytes:
+    """What there is to read, waiting for at least one octet; empty at the end of file."""
+    try:
+        await anyio.wait_readable(fd)
+    except OSError:
+        # A regular file or /dev/null cannot be waited for; it never blocks for long either.
+        return await to_thread.run_sync(os.read, fd, CHUNK, abandon_on_cancel=True)
+    try:
+        return os.read(fd, CHUNK)
+    except BlockingIOError:
+        return await read_chunk(fd)
+    except ConnectionResetError:
+        return b""
+
+
+class OutputBuffer:
+    """Lines on their way to one client, whole and in order.
+
+    What it holds is bounded by its users: each worker has a window of credit, which `written` gives back
+    when the client has taken the octets.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._queue: deque[tuple[memoryview, Callable[[], None] | None]] = deque()
+        self._filled = anyio.Event()
+        self._emptied = anyio.Event()
+        self.size = 0
+        self.broken = False
+
+    def put(self, line: bytes, written: Callable[[], None] | None = None) -> None:
+        """Queue a whole line. After the client is gone it is dropped, and `written` called at once."""
+        if self.broken:
+            if written is not None:
+                written()
+            return
+        self._queue.append((memoryview(line), written))
+        self.size += len(line)
+        self._filled.set()
+
+    async def drain(self) -> None:
+        """Write until the client is gone; returns then."""
+        while True:
+            await self._filled.wait()
+            self._filled = anyio.Event()
+            while self._queue:
+                try:
+                    self._write_some()
+                except BlockingIOError:
+                    await anyio.wait_writable(self._fd)
+                except OSError:
+                    self._break()
+                    return
+                # One batch a turn of the loop, so that other tasks run while much is written.
+                await anyio.lowlevel.checkpoint()
+            self._emptied.set()
+
+    async def flushed(self) -> None:
+        """Returns when all that was put is written, or the client is gone."""
+        while self._queue and not self.broken:
+            self._emptied = anyio.Event()
+            await self._emptied.wait()
+
+    def _write_some(self) -> None:
+        batch: list[memoryview] = []
+        size = 0
+        for view, _ in self._queue:
+            batch.append(view)
+            size += len(view)
+            if size >= CHUNK or len(batch) == 256:
+                break
+        done = os.writev(self._fd, batch)
+        self.size -= done
+        while done or (self._queue and not self._queue[0][0]):
+            view, written = self._queue[0]
+            if done < len(view):
+                self._queue[0] = (view[done:], written)
+                return
+            self._queue.popleft()
+            done -= len(view)
+            if written is not None:
+                written()
+
+    def _break(self) -> None:
+        self.broken = True
+        self.size = 0
+        while self._queue:
+            _, written = self._queue.popleft()
+            if written is not None:
+                written()
+        self._emptied.set()
