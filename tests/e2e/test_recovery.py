@@ -1,0 +1,258 @@
+"""An interrupted turn goes on: whatever point a worker dies at, one answer, and no effect twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from tests.e2e.client import permission
+from tests.e2e.rig import rig, running_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.rig import Rig
+
+pytestmark = pytest.mark.anyio
+
+APPENDS = 6
+"""Records of a turn with one tool call: user, assistant, tool_start, tool_result, assistant, turn_end."""
+POINTS = [
+    *(f"journal.{step}#{n}" for n in range(1, APPENDS + 1) for step in ("append", "written", "synced")),
+    "turn.begin#1",
+    "turn.ended#1",
+]
+
+
+def faults(armed: Path, points: list[str], action: str = "kill") -> dict[str, str]:
+    """An environment in which each point is a fault while `armed/<point>` exists."""
+    armed.mkdir(exist_ok=True)
+    return {"IAC_CODE_FAULTS": ",".join(f"{action}@{point}:{armed / point}" for point in points)}
+
+
+async def test_a_kill_at_any_boundary_of_the_history_costs_nothing(tmp_path: Path) -> None:
+    armed = tmp_path / "armed"
+    async with rig(tmp_path, env=faults(armed, POINTS)) as r:
+        for point in POINTS:
+            session = await r.client.new_session(r.work)
+            ran = r.work / f"ran-{point}"
+            (armed / point).touch()
+            id_ = await r.client.begin_prompt(
+                session,
+                f'@text before\n@tool bash {{"command": "echo run >> \'{ran}\'"}}\n@deltas 5\n@text the-end',
+            )
+            answer = await r.client.answer_to(id_)
+            assert not (armed / point).exists(), f"{point} was not reached"
+            assert answer["result"]["stopReason"] == "end_turn", point
+            assert len(r.client.answers(id_)) == 1, point
+            assert r.client.text(session).rstrip().endswith("the-end"), point
+            # A kill between start and result leaves it open whether it ran: it is told, never run twice.
+            assert not ran.exists() or ran.read_text() == "run\n", point
+            assert set(r.statuses(session).values()) <= {"completed", "failed"}, point
+            kinds = [record["kind"] for record in r.records(session)]
+            assert kinds.count("user") == 1, point
+            assert kinds.count("turn_end") == 1, point
+            assert (await r.client.prompt(session, "@text next"))["result"]["stopReason"] == "end_turn", point
+
+
+async def test_a_kill_while_the_answer_streams_begins_a_new_message(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        session = await r.client.new_session(r.work)
+        id_ = await r.client.begin_prompt(session, "@deltas 10\n@sleep 1\n@text the-end")
+        await r.client.wait_text(session, "tok9")
+        old = {u["messageId"] for u in r.client.updates(session, "agent_message_chunk")}
+        r.kill_worker(session)
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+        chunks = r.client.updates(session, "agent_message_chunk")
+        assert [u["messageId"] for u in chunks if "the-end" in u["content"]["text"]][0] not in old
+        assert any("restarted" in u["content"]["text"] for u in chunks)
+        assert [record["kind"] for record in r.records(session)] == ["user", "assistant", "turn_end"]
+
+
+async def test_a_kill_mid_tool_does_not_run_the_tool_again(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        session = await r.client.new_session(r.work)
+        nap = f"sleep {os.getpid()}"
+        command = f'@tool bash {{"command": "echo two >> two.txt; {nap}"}}'
+        id_ = await r.client.begin_prompt(session, f"{command}\n@text told")
+        with anyio.fail_after(20):
+            while not running_command(nap):
+                await anyio.sleep(0.02)
+        r.kill_worker(session)
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+        assert (r.work / "two.txt").read_text() == "two\n"
+        assert "interrupt" in r.asked()
+        assert list(r.statuses(session).values()) == ["failed"]
+        with anyio.fail_after(10):
+            while running_command(nap):
+                await anyio.sleep(0.02)
+
+
+async def test_an_interrupted_tool_asks_again_until_the_turn_ends(tmp_path: Path) -> None:
+    async with rig(tmp_path, answer_permission="allow_always") as r:
+        session = await r.client.new_session(r.work)
+        await r.client.prompt(session, '@tool bash {"command": "true"}')
+        asked = _permissions(r)
+        nap = f"sleep {os.getpid() + 100_000}"
+        id_ = await r.client.begin_prompt(
+            session,
+            f'@tool bash {{"command": "{nap}"}}\n@text so\n@tool bash {{"command": "echo again"}}\n@text end',
+        )
+        with anyio.fail_after(20):
+            while not running_command(nap):
+                await anyio.sleep(0.02)
+        assert _permissions(r) == asked, "an always did not hold"
+        r.kill_worker(session)
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+        assert _permissions(r) == asked + 1
+        await r.client.prompt(session, '@tool bash {"command": "true"}')
+        assert _permissions(r) == asked + 1, "the grant did not come back with the next turn"
+
+
+def _permissions(r: Rig) -> int:
+    return sum(m.get("method") == "session/request_permission" for m in r.client.messages)
+
+
+async def test_an_open_permission_outlives_the_worker_and_is_asked_once(tmp_path: Path) -> None:
+    async with rig(tmp_path, answer_permission=None) as r:
+        session = await r.client.new_session(r.work)
+        id_ = await r.client.begin_prompt(session, '@tool bash {"command": "echo p >> p.txt"}\n@text end')
+        request = await r.client.wait_for(lambda m: m.get("method") == "session/request_permission")
+        old = r.kill_worker(session)
+        with anyio.fail_after(20):
+            while (worker := r.client.worker(session)) is None or worker.pid == old:
+                await anyio.sleep(0.02)
+        assert list(r.statuses(session).values()) == ["pending"]
+        assert not (r.work / "p.txt").exists()
+        await r.client.respond(request, permission(request, "allow_once"))
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+        assert (r.work / "p.txt").read_text() == "p\n"
+        assert _permissions(r) == 1
+
+
+async def test_a_permission_answered_while_no_worker_lives_is_not_lost(tmp_path: Path) -> None:
+    async with rig(tmp_path, answer_permission=None) as r:
+        session = await r.client.new_session(r.work)
+        id_ = await r.client.begin_prompt(session, '@tool bash {"command": "echo p >> p.txt"}\n@text end')
+        request = await r.client.wait_for(lambda m: m.get("method") == "session/request_permission")
+        r.kill_worker(session)
+        await r.client.respond(request, permission(request, "allow_once"))
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+        assert (r.work / "p.txt").read_text() == "p\n"
+
+
+async def test_a_kill_while_loading_replays_each_update_once(tmp_path: Path) -> None:
+    armed = tmp_path / "armed"
+    async with rig(tmp_path, env=faults(armed, ["replay.begin", "journal.read"])) as r:
+        session = await r.client.new_session(r.work)
+        for i in range(5):
+            await r.client.prompt(session, f"@text answer-{i}")
+        place = {"sessionId": session, "cwd": str(r.work), "mcpServers": []}
+        for point in ("replay.begin", "journal.read"):
+            await r.client.call("session/close", {"sessionId": session})
+            (armed / point).touch()
+            seen = len(r.client.updates(session))
+            await r.client.call("session/load", place)
+            replayed = r.client.updates(session)[seen:]
+            texts = [u["content"]["text"] for u in replayed if u["sessionUpdate"] == "agent_message_chunk"]
+            assert texts == [f"answer-{i}" for i in range(5)], point
+            assert not (armed / point).exists()
+
+
+async def test_with_recover_report_the_turn_is_answered_with_the_reason(tmp_path: Path) -> None:
+    async with rig(tmp_path, settings={"recover": "report"}) as r:
+        session = await r.client.new_session(r.work)
+        id_ = await r.client.begin_prompt(session, "@deltas 5\n@sleep 20\n@text no")
+        await r.client.wait_text(session, "tok4")
+        r.kill_worker(session)
+        error = (await r.client.answer_to(id_))["error"]
+        assert error["code"] == -32603
+        assert "SIGKILL" in error["data"]["reason"]
+        assert (await r.client.prompt(session, "@text again"))["result"]["stopReason"] == "end_turn"
+        assert "tok4" not in r.asked()
+
+
+async def test_a_stopped_worker_is_found_and_its_turn_goes_on(tmp_path: Path) -> None:
+    settings = {"unresponsive_after": 1.0, "kill_after_in_turn": 2.0}
+    async with rig(tmp_path, settings=settings) as r:
+        session = await r.client.new_session(r.work)
+        id_ = await r.client.begin_prompt(session, "@deltas 10\n@sleep 1\n@text back")
+        await r.client.wait_text(session, "tok9")
+        r.kill_worker(session, signal.SIGSTOP)
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+        assert "back" in r.client.text(session)
+
+
+@pytest.mark.parametrize("action", ["gil=60", "stall=60"])
+async def test_a_worker_whose_loop_is_blocked_is_killed_with_its_stacks_kept(
+    tmp_path: Path, action: str
+) -> None:
+    armed = tmp_path / "armed"
+    settings = {"unresponsive_after": 1.0, "kill_after_in_turn": 2.0}
+    async with rig(tmp_path, settings=settings, env=faults(armed, ["turn.begin"], action)) as r:
+        session = await r.client.new_session(r.work)
+        (armed / "turn.begin").touch()
+        answer = await r.client.prompt(session, "@text back")
+        assert answer["result"]["stopReason"] == "end_turn"
+        report = r.sessions / session / "crash-1.txt"
+        with anyio.fail_after(10):
+            while not (report.exists() and "stacks" in report.read_text()):
+                await anyio.sleep(0.02)
+        text = report.read_text()
+        assert "did not answer" in text
+        assert "faults.py" in text, "the stacks do not show where it hung"
+
+
+async def test_a_session_that_cannot_live_fails_and_load_revives_it(tmp_path: Path) -> None:
+    async with rig(
+        tmp_path,
+        env={
+            "IAC_CODE_FAULTS": f"kill@turn.begin:{tmp_path / 'a'},kill@turn.begin:{tmp_path / 'b'},kill@turn.begin:{tmp_path / 'c'},kill@turn.begin:{tmp_path / 'd'}"
+        },
+    ) as r:
+        other = await r.client.new_session(r.work)
+        session = await r.client.new_session(r.work)
+        for name in "abcd":
+            (tmp_path / name).touch()
+        error = (await r.client.prompt(session, "@text never"))["error"]
+        assert error["code"] == -32603
+        assert "died" in error["data"]["details"]
+        assert (await r.client.prompt(session, "@text still"))["error"]["code"] == -32603
+        assert (await r.client.prompt(other, "@text fine"))["result"]["stopReason"] == "end_turn"
+        await r.client.call("session/load", {"sessionId": session, "cwd": str(r.work), "mcpServers": []})
+        assert (await r.client.prompt(session, "@text revived"))["result"]["stopReason"] == "end_turn"
+
+
+async def test_a_worker_that_does_not_boot_is_an_error_not_a_loop(tmp_path: Path) -> None:
+    armed = tmp_path / "armed"
+    async with rig(tmp_path, env=faults(armed, ["worker.start"])) as r:
+        session = await r.client.new_session(r.work)
+        (armed / "worker.start").touch()
+        error = (await r.client.prompt(session, "@text no"))["error"]
+        assert error["data"]["reason"] == "boot"
+        assert (await r.client.prompt(session, "@text yes"))["result"]["stopReason"] == "end_turn"
+
+
+@pytest.mark.parametrize("action", ["enospc", "eio", "erofs"])
+async def test_a_write_that_fails_ends_the_turn_and_publishes_nothing_unrecorded(
+    tmp_path: Path, action: str
+) -> None:
+    armed = tmp_path / "armed"
+    points = [f"journal.{step}#{n}" for n in range(1, APPENDS + 1) for step in ("append", "written")]
+    async with rig(tmp_path, env=faults(armed, points, action)) as r:
+        for point in points:
+            session = await r.client.new_session(r.work)
+            (armed / point).touch()
+            prompt = '@text a\n@tool bash {"command": "true"}\n@text the-end'
+            answer = await r.client.prompt(session, prompt)
+            assert not (armed / point).exists(), point
+            assert answer["error"]["code"] == -32603, point
+            assert "history" in answer["error"]["data"]["details"], point
+            assert set(r.statuses(session).values()) <= {"completed", "failed"}, point
+            again = await r.client.prompt(session, "@text works-again")
+            assert again["result"]["stopReason"] == "end_turn", point
+            assert "works-again" in r.client.text(session), point
