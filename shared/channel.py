@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 import zmq
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class UnreliableChannel:
 
     async def receive(self) -> list[list[bytes]]:
         """At least one message, and all others that are there, up to a batch. One task may call this."""
+        # With messages always there nothing below waits, and a flood would keep the loop to itself.
+        await anyio.lowlevel.checkpoint()
         while True:
             messages: list[list[bytes]] = []
             try:

@@ -187,7 +187,14 @@ class Header(NamedTuple):
         fields = from_json(part)
         if not (isinstance(fields, list) and len(fields) == len(cls._fields)):
             raise ValueError("not a header")
-        return cls(*fields)
+        header = cls(*fields)
+        # The front computes with these; a worker whose memory is broken must not end it.
+        if not (all(isinstance(text, str) for text in header[:3]) and isinstance(header.records, int)):
+            raise ValueError("not a header")
+        number = {"hello": header.key, "chunk": header.status, "replay": header.status}.get(header.kind, "0")
+        if not (number.isdecimal() and len(number) < 20):
+            raise ValueError("not a header")
+        return header
 
 
 class WorkerSpec(_Frame):

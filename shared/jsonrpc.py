@@ -20,7 +20,11 @@ RequestId = str | int | float
 MAX_LINE: Final = 48 * 2**20
 """Octets of a line from outside; a prompt of 12 MB escaped twice over still fits."""
 
-_EARLY_ID: Final = re.compile(rb'^\s*\{(?:(?!"params")[^{])*?"id"\s*:\s*(\d{1,18}|"[^"\\]{1,128}")')
+_EARLY_ID: Final = re.compile(rb'^\s*\{(?:(?!"params")[^{])*?"id"\s*:\s*(-?\d{1,18}|"[^"\\]{1,128}")\s*[,}]')
+_NO_NUMBERS: Final = (float("inf"), float("-inf"))
+"""What a number too large for a float is read as: as an id it could not be sent back."""
+_DEEPEST: Final = 200
+"""Levels of nesting that jiter reads, and the workers with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def parse(line: bytes) -> Message | None:
 def _call(value: dict[str, Any]) -> Message:
     has_id = "id" in value
     id_ = value.get("id")
-    usable = isinstance(id_, str | int | float) and not isinstance(id_, bool)
+    usable = isinstance(id_, str | int | float) and not isinstance(id_, bool) and id_ not in _NO_NUMBERS
     known: RequestId | None = id_ if usable else None
     if value.get("jsonrpc") != "2.0":
         return Malformed(known, RequestError(INVALID_REQUEST, 'The member "jsonrpc" must be "2.0".'))
@@ -110,14 +114,16 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _scrub(value: Any) -> Any:
-    """The same JSON value with lone surrogates replaced by U+FFFD."""
+def _scrub(value: Any, depth: int = 0) -> Any:
+    """The same JSON value with lone surrogates replaced by U+FFFD. Raises ValueError if nested too deeply."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_scrub(item) for item in value]
+    if isinstance(value, dict | list | tuple) and depth > _DEEPEST:
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
+    if isinstance(value, list | tuple):
+        return [_scrub(item, depth + 1) for item in value]
     if isinstance(value, dict):
-        return {_scrub(key): _scrub(item) for key, item in value.items()}
+        return {_scrub(key): _scrub(item, depth + 1) for key, item in value.items()}
     return value
 
 

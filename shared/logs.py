@@ -7,6 +7,7 @@ stack dumps land in the same file as they are. What is logged never holds what a
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from pydantic_core import to_json
+
+from shared.paths import make_private
 
 FILE_NAME: Final = "iac-code.jsonl"
 _ROTATE_AT: Final = 8 * 2**20
@@ -41,13 +44,17 @@ class JsonLines(logging.Handler):
         }
         if record.exc_info:
             entry["traceback"] = logging.Formatter().formatException(record.exc_info)
+        try:
+            line = to_json(entry, fallback=str)
+        except ValueError:  # a lone surrogate, of a file's name say
+            line = json.dumps(entry, default=str, ensure_ascii=False).encode(errors="replace")
         with contextlib.suppress(OSError):
-            os.write(self._fd, to_json(entry, fallback=str) + b"\n")
+            os.write(self._fd, line + b"\n")
 
 
 def open_log(folder: Path) -> int:
     """A descriptor that appends to the log, after rotating it if it has grown. Made 0600 in a 0700 folder."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     path = folder / FILE_NAME
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > _ROTATE_AT:

@@ -77,6 +77,8 @@ class Liveness:
             self.forgive(now - self._due)
         verdicts: list[tuple[str, Verdict]] = []
         for key, watched in self._workers.items():
+            # More may have been forgiven than it was silent: it is heard now at the latest.
+            watched.heard = min(watched.heard, now)
             silent = now - watched.heard
             if silent >= self._limit(watched):
                 verdicts.append((key, Verdict.HUNG))

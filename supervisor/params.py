@@ -169,7 +169,8 @@ def invalid(error: ValidationError) -> RequestError:
     fields: dict[str, Any] = {}
     for problem in error.errors(include_url=False, include_input=False)[:20]:
         path = ".".join(str(part) for part in problem["loc"]) or "params"
-        fields.setdefault(path, problem["msg"].removeprefix("Value error, "))
+        # Cut, since some messages repeat what was sent.
+        fields.setdefault(path, problem["msg"].removeprefix("Value error, ")[:300])
     told = "; ".join(f"{path}: {message}" for path, message in fields.items())
     return RequestError(INVALID_PARAMS, told, **fields)
 

@@ -32,8 +32,11 @@ class RuntimeFolder:
         self.path = root / f"{os.getpid()}-{secrets.token_hex(3)}"
         self.path.mkdir(mode=0o700)
         (self.path / _PROCESSES).mkdir(mode=0o700)
-        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Under its own name only once it is locked, so that no other front takes this one for dead.
+        made = self.path / f"{_LOCK}.new"
+        self._lock = os.open(made, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        made.rename(self.path / _LOCK)
 
     def add(self, pid: int) -> None:
         """A process was started. It is named by its pid and start time."""
@@ -59,8 +62,8 @@ def clean_stale(root: Path, keep: Path) -> None:
             continue
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # being made by another front right now, or not a front's
+        except OSError:
+            continue  # being made or removed by another front right now, or not a front's
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -73,12 +76,13 @@ def clean_stale(root: Path, keep: Path) -> None:
 
 
 def _end_processes(folder: Path) -> None:
-    for entry in (folder / _PROCESSES).iterdir():
+    # glob: the list is gone already where a front was killed while it removed its folder.
+    for entry in (folder / _PROCESSES).glob("*.*"):
         pid, _, started = entry.name.partition(".")
         try:
             process = psutil.Process(int(pid))
             same = abs(process.create_time() - float(started)) < 0.02
-        except (psutil.NoSuchProcess, ValueError):
+        except (psutil.Error, ValueError, OverflowError):
             continue
         if same:
             log.warning("a process of a dead front is ended", extra={"fields": {"ended": int(pid)}})

@@ -20,6 +20,7 @@ from supervisor.front import Front
 from supervisor.link import FrontLink
 from supervisor.live import Services
 from supervisor.liveness import Liveness
+from supervisor.memory import watch_memory
 from supervisor.methods import Methods
 from supervisor.provision.zygotes import ZygoteProvisioner
 from supervisor.registry import Registry
@@ -84,6 +85,7 @@ class Server:
         tasks.start_soon(services.link.receive_data)
         tasks.start_soon(provisioner.run)
         tasks.start_soon(watch_workers, registry)
+        tasks.start_soon(watch_memory, registry)
         tasks.start_soon(ControlSocket(runtime.path, registry, provisioner).serve)
         tasks.start_soon(to_thread.run_sync, clean_stale, root, runtime.path)
         log.info("front started", extra={"fields": {"runtime": str(runtime.path)}})

@@ -64,12 +64,13 @@ class Session:
     failed: str | None = None
     last_death: str | None = None
     background: int = 0
+    closed: bool = False
     _requests: dict[str, _ClientRequest] = field(default_factory=dict)
     _cancelled: list[fx.OpenTurn] = field(default_factory=list)
     """Answered by the front as cancelled; their workers have not recorded them yet."""
     _replays: dict[str, _OpenReplay] = field(default_factory=dict)
     _records: int = 0
-    _ready_at: float = 0.0
+    _ready_at: float | None = None
     _swept: bool = True
     _notice: str | None = None
 
@@ -184,6 +185,8 @@ class Session:
     def frame(self, header: Header, payload: bytes) -> list[fx.Effect]:
         """A data frame of the current epoch."""
         self._records = max(self._records, header.records)
+        if self.worker != "ready":
+            return []  # it is being ended, and what it says belongs to a turn that was answered
         match header.kind:
             case "update" | "chunk":
                 return self._update(header, payload)
@@ -202,7 +205,7 @@ class Session:
             case "answer":
                 return self._answer(header, payload)
             case "title":
-                return [fx.Retitle(payload.decode())]
+                return [fx.Retitle(str(from_json(payload)))]
             case _:
                 return []
 
@@ -245,7 +248,12 @@ class Session:
 
         `wanted`: it was stopped in good order. `boots_stopped`: the server-wide breaker is open.
         """
-        was, self.worker, self._swept = self.worker, "none", False
+        was, self.worker = self.worker, "none"
+        ready_at, self._ready_at = self._ready_at, None
+        if ready_at is not None:  # one that was never ready has started nothing that were to be swept
+            self._swept = False
+        if self.closed:
+            return []
         if wanted:
             return self._spawn(0.0) if self.turn is not None or self._replays else []
         if was == "starting":
@@ -254,7 +262,8 @@ class Session:
                 sentence += " Processes of other sessions do not start either, so it is not tried again."
             return self._fail_all(sentence, boot=True)
         self.last_death = reason
-        delay = self.budget.on_death(progressed=self._records > 0, lived=now - self._ready_at)
+        lived = now - ready_at if ready_at is not None else 0.0
+        delay = self.budget.on_death(progressed=self._records > 0, lived=lived)
         if delay is None:
             self.failed = (
                 f"The session's process died {self.budget.deaths} times in a row without progress, last: "
@@ -264,7 +273,7 @@ class Session:
         effects: list[fx.Effect] = []
         if self.turn is not None and self.recover == "report":
             details = f"The session's process died ({reason}); the turn was not finished."
-            effects += self._end_turn(b"", RequestError(INTERNAL_ERROR, details, reason=reason))
+            effects += self._lose_turn(RequestError(INTERNAL_ERROR, details, reason=reason))
         if self.turn is not None:
             self._notice = reason
         if self.worker == "none":
@@ -286,7 +295,8 @@ class Session:
         return effects
 
     def close(self) -> list[fx.Effect]:
-        """The session is closed: what is open is answered as cancelled, the worker goes."""
+        """The session is closed for good: what is open is answered as cancelled, the worker goes."""
+        self.closed = True
         effects: list[fx.Effect] = []
         for turn in [*([self.turn] if self.turn else []), *self.waiting]:
             effects += self._end_calls(turn, "The session was closed.")
@@ -318,7 +328,7 @@ class Session:
     def _end_turn(self, result: bytes, error: RequestError | None) -> list[fx.Effect]:
         turn = self.turn
         assert turn is not None
-        self.turn = None
+        self.turn = self._notice = None
         effects: list[fx.Effect] = self._end_calls(turn, "The turn ended before the call did.")
         effects += self._void_requests()
         effects.append(fx.Fail(turn.ticket, error) if error else fx.Answer(turn.ticket, result))
@@ -330,6 +340,13 @@ class Session:
             effects.append(fx.Say(chunk("agent_message_chunk", f"\n[{TURN_DROPPED}]\n", uuid4().hex)))
             effects.append(fx.Answer(following.ticket, encode(CANCELLED)))
         return effects
+
+    def _lose_turn(self, error: RequestError) -> list[fx.Effect]:
+        """The turn cannot go on. One that the user had cancelled ends as cancelled all the same."""
+        if self.turn is None or not self.turn.cancelled:
+            return self._end_turn(b"", error)
+        self._cancelled.append(self.turn)
+        return self._end_turn(encode(CANCELLED), None)
 
     def _end_calls(self, turn: fx.OpenTurn, why: str) -> list[fx.Effect]:
         """Every call that was announced ends, though its worker cannot say so any more."""
@@ -357,7 +374,7 @@ class Session:
             INTERNAL_ERROR, sentence, session_id=self.id, **({"reason": "boot"} if boot else {})
         )
         if self.turn is not None:
-            effects += self._end_turn(b"", error)
+            effects += self._lose_turn(error)
         effects += [fx.Fail(replay.ticket, error) for replay in self._replays.values()]
         self._replays.clear()
         return effects

@@ -49,17 +49,28 @@ def open_nonblocking(fd: int) -> int:
 
 
 async def read_chunk(fd: int) -> bytes:
-    """What there is to read, waiting for at least one octet; empty at the end of file."""
-    try:
-        await anyio.wait_readable(fd)
-    except OSError:
-        # A regular file or /dev/null cannot be waited for; it never blocks for long either.
-        return await to_thread.run_sync(os.read, fd, CHUNK, abandon_on_cancel=True)
+    """What there is to read, waiting for at least one octet; empty at the end of file.
+
+    Also empty where nothing can be read any more: a reset, a terminal that hung up, a closed descriptor.
+    """
+    while True:
+        try:
+            await anyio.wait_readable(fd)
+        except OSError:
+            # A regular file or /dev/null cannot be waited for; it never blocks for long either.
+            return await to_thread.run_sync(_read, fd, abandon_on_cancel=True)
+        try:
+            return _read(fd)
+        except BlockingIOError:
+            continue
+
+
+def _read(fd: int) -> bytes:
     try:
         return os.read(fd, CHUNK)
     except BlockingIOError:
-        return await read_chunk(fd)
-    except ConnectionResetError:
+        raise
+    except OSError:
         return b""
 
 
@@ -108,7 +119,8 @@ class OutputBuffer:
     async def flushed(self) -> None:
         """Returns when all that was put is written, or the client is gone."""
         while self._queue and not self.broken:
-            self._emptied = anyio.Event()
+            if self._emptied.is_set():
+                self._emptied = anyio.Event()
             await self._emptied.wait()
 
     def _write_some(self) -> None:

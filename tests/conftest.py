@@ -2,10 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
+import psutil
 import pytest
+
+from tests.leaks import Snapshot, left
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Markers that the fixtures here know."""
+    config.addinivalue_line(
+        "markers", "may_leak: not failed for threads, processes or descriptors that it leaves behind"
+    )
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """The product runs on anyio's asyncio backend; so do its tests."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Fails a test that leaves a thread, a process or a descriptor behind, and ends the processes.
+
+    What fixtures of a wider scope hold was there before the test and is theirs.
+    """
+    if request.node.get_closest_marker("may_leak") is not None:
+        yield
+        return
+    before = Snapshot.take()
+    yield
+    found, processes = left(before, tmp_path_factory.getbasetemp().resolve())
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+            process.wait(5)
+    if found:
+        pytest.fail(f"The test left behind: {'; '.join(found)}.", pytrace=False)

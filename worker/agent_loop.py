@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from shared.blocks import unique_ids
 from shared.records import AssistantRecord
 from shared.repair import to_messages
 from worker import events as ev
@@ -26,7 +27,7 @@ from worker.models.base import (
     ThinkingLevel,
     Usage,
 )
-from worker.steps import AskModel, Done, RunCalls, next_step
+from worker.steps import AskModel, Done, RunCalls, next_step, tool_uses
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -146,16 +147,29 @@ class AgentLoop:
         )
 
     async def _record(self, brain: Brain, reply: Reply) -> None:
+        # Some servers number the calls of each reply anew, and the API wants them unique in a conversation.
+        taken = {
+            call["id"]
+            for record in self.history.records
+            if isinstance(record, AssistantRecord)
+            for call in tool_uses(record)
+        }
+        blocks = unique_ids(reply.blocks, taken)
+        renamed = {
+            old["id"]: new["id"]
+            for old, new in zip(reply.blocks, blocks, strict=True)
+            if old.get("type") == "tool_use"
+        }
         await self.history.write(
             AssistantRecord(
                 **self.history.stamp(),
                 turn_id=self.turn_id,
                 message_id=self.message_id,
                 model=brain.entry.id,
-                blocks=reply.blocks,
+                blocks=blocks,
                 stop_reason=reply.stop_reason,
                 usage=usage_record(reply.usage),
-                malformed=reply.malformed,
+                malformed={renamed.get(id_, id_): text for id_, text in reply.malformed.items()},
             )
         )
 

@@ -14,12 +14,13 @@ import anyio
 from anyio import to_thread
 
 from shared.journal import Journal, Problem
-from shared.records import GrantRecord, Record, ToolResultRecord
 from shared.repair import repair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from shared.records import Record
 
 
 class HistoryError(Exception):
@@ -57,6 +58,10 @@ class History:
         self.compaction_failed = False
         """A summary did not get shorter than what it was to replace."""
         self.records: list[Record] = []
+        # Looked up several times a tool call, where a walk over 50,000 records takes milliseconds.
+        self._turns: dict[str, list[Record]] = {}
+        self._grants: dict[str, bool] = {}
+        self._stamps: dict[str, str] = {}
 
     async def load(self, resuming: str | None) -> list[Problem]:
         """Read and repair the history, all but the open calls of turn `resuming`.
@@ -68,7 +73,7 @@ class History:
             records, problems = await to_thread.run_sync(self._journal.load)
         except OSError as e:
             raise HistoryError.of(e, "read") from e
-        self.records = records
+        self._hold(records)
         # What was set aside is kept beside the history; rewriting it without means it is told once.
         self._unsaved = bool(problems)
         await self.mend(resuming)
@@ -90,11 +95,11 @@ class History:
             if added is not None and not self._unsaved:
                 await self.write(*added)
             else:
-                self.records = repaired
+                self._hold(repaired)
                 self._unsaved = True
                 await self.write()
         except HistoryError:
-            self.records = repaired
+            self._hold(repaired)
             self._unsaved = True
 
     def stamp(self) -> Stamp:
@@ -120,28 +125,35 @@ class History:
                     await to_thread.run_sync(self._journal.append, records)
             except OSError as e:
                 raise HistoryError.of(e, "written") from e
-        self.records.extend(records)
+        self._add(records)
         self._written(len(records))
+
+    def _hold(self, records: list[Record]) -> None:
+        self.records = []
+        self._turns, self._grants, self._stamps = {}, {}, {}
+        self._add(records)
+
+    def _add(self, records: Sequence[Record]) -> None:
+        self.records.extend(records)
+        for record in records:
+            if record.kind == "grant":
+                self._grants[f"{record.tool}:{record.scope}" if record.scope else record.tool] = record.allow
+            elif record.kind != "compaction" and record.kind != "clear":
+                self._turns.setdefault(record.turn_id, []).append(record)
+                if record.kind == "tool_result":
+                    self._stamps.update(record.stamps)
 
     def of_turn(self, turn_id: str) -> list[Record]:
         """The turn's records, in order."""
-        return [record for record in self.records if getattr(record, "turn_id", None) == turn_id]
+        return list(self._turns.get(turn_id, ()))
 
-    def grants(self) -> dict[str, bool]:
+    def grants(self) -> Mapping[str, bool]:
         """The user's "always" answers: `tool` or `tool:scope` to allowed or rejected; the newest counts."""
-        return {
-            f"{record.tool}:{record.scope}" if record.scope else record.tool: record.allow
-            for record in self.records
-            if isinstance(record, GrantRecord)
-        }
+        return self._grants
 
-    def stamps(self) -> dict[str, str]:
+    def stamps(self) -> Mapping[str, str]:
         """Digest by path of each file that this session has read or written."""
-        stamps: dict[str, str] = {}
-        for record in self.records:
-            if isinstance(record, ToolResultRecord):
-                stamps.update(record.stamps)
-        return stamps
+        return self._stamps
 
 
 def usage_sum(records: list[Record]) -> dict[str, int]:

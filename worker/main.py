@@ -55,15 +55,13 @@ def run(spec: WorkerSpec) -> int:
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
     logs.start(log_fd, "worker", spec.session_id)
-    stacks = os.open(
-        Path(spec.session_dir) / f"stacks-{spec.epoch}.txt",
-        os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC,
-        0o600,
-    )
+    stacks_path = Path(spec.session_dir) / f"stacks-{spec.epoch}.txt"
+    stacks = os.open(stacks_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     # A Python signal handler would wait for the GIL; this one does not.
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     anyio.run(_Worker(spec).serve)
+    stacks_path.unlink(missing_ok=True)  # only a death leaves it, for the crash report
     return 0
 
 

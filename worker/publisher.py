@@ -127,7 +127,8 @@ class Publisher:
 
     async def _affordable(self) -> None:
         while self._credit <= 0:
-            self._credited = anyio.Event()
+            if self._credited.is_set():  # else others wait for it already
+                self._credited = anyio.Event()
             await self._credited.wait()
 
     def _add_text(self, kind: ChunkKind, message_id: str, text: str) -> None:
@@ -148,5 +149,6 @@ class Publisher:
                 self.open_calls.pop(event.call_id, None)
 
     def _send(self, header: Header, payload: bytes) -> None:
-        self._credit -= len(payload)
+        if header.kind in ("update", "chunk", "replay"):  # what the front gives credit back for
+            self._credit -= len(payload)
         self._channel.send([header._replace(records=self._records).encode(), payload])

@@ -33,7 +33,8 @@ def updates(
         match record:
             case UserRecord():
                 for block in record.blocks:
-                    yield chunk("user_message_chunk", block["text"], record.turn_id)
+                    text = block["text"] if block["type"] == "text" else f"[{block['type']}]"
+                    yield chunk("user_message_chunk", text, record.turn_id)
             case CommandRecord():
                 yield chunk("user_message_chunk", record.text, record.turn_id)
                 yield chunk("agent_message_chunk", record.output, f"{record.turn_id}-output")

@@ -46,7 +46,7 @@ def start_at(named: Path, context: ToolContext) -> Start:
 def ignoring(include_ignored: bool, hidden: bool) -> list[str]:
     """Arguments for what a search passes over. `.git` is always passed over."""
     return [
-        "--glob=!.git",
+        *(["--glob=!.git"] if hidden else []),
         *(["--no-ignore"] if include_ignored else []),
         *(["--hidden"] if hidden else []),
     ]

@@ -20,7 +20,13 @@ REPEATS_TOLD: Final = 5
 REPEATS_ENDED: Final = 8
 """The same call with the same input this often in a row: the model is told, then the turn ends."""
 
-_STOP_REASONS: Final = {"max_tokens": "max_tokens", "refusal": "refusal"}
+_CUT: Final = ("max_tokens", "model_context_window_exceeded")
+_STOP_REASONS: Final = {
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refusal",
+    "cancelled": "cancelled",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +69,10 @@ def next_step(turn: Sequence[Record]) -> Step:
         ended = {record.call_id for record in turn if isinstance(record, ToolResultRecord)}
         open_calls = [call for call in calls if call["id"] not in ended]
         if open_calls:
-            return RunCalls(open_calls, last.malformed, last.stop_reason == "max_tokens", _repeats(replies))
+            return RunCalls(open_calls, last.malformed, last.stop_reason in _CUT, _repeats(replies))
         if _repeats(replies) >= REPEATS_ENDED:
             return Done("max_turn_requests")
-        cut = sum(bool(tool_uses(reply)) and reply.stop_reason == "max_tokens" for reply in replies)
+        cut = sum(bool(tool_uses(reply)) and reply.stop_reason in _CUT for reply in replies)
         if cut > MAX_CUT_REPLIES:
             return Done("max_tokens")
     elif last.stop_reason != "pause_turn":

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from shared import paths
 from supervisor.cli.terminal import console, harmless
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SOCKET_NAME: Final = "ps.sock"
+_ID_WIDTH: Final = 36
+"""Columns of a session id of ours, a UUID."""
 _ANSWER_WITHIN: Final = 2.0
 """Seconds. A front answers in milliseconds; one that is stopped must not hang the command."""
 
@@ -66,43 +68,34 @@ def _print_front(front: dict[str, Any]) -> None:
         f"[bold]agent {front['pid']}[/]  version {front['version']}, up {age(front['started'])}, "
         f"{front['connections']} connection(s), zygote {zygote.get('pid', '–')}"
     )
-    table = Table(box=box.SIMPLE_HEAD if screen.is_terminal else None, pad_edge=False)
-    for name in (
-        "session",
-        "state",
-        "pid",
-        "epoch",
-        "restarts",
-        "memory",
-        "cpu",
-        "background",
-        "title",
-        "folder",
-    ):
-        right = name in {"pid", "epoch", "restarts", "memory", "cpu", "background"}
-        table.add_column(name, justify="right" if right else "left", no_wrap=name != "title")
-    table.add_column("last death")
+    table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=True)
+    # A title or a folder as a column of its own would leave no room for the id on a terminal of 80 columns.
+    table.add_column("session", min_width=_ID_WIDTH)
+    for name in ("state", "pid", "epoch", "restarts", "MB", "cpu s"):
+        table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
     for session in front["sessions"]:
-        table.add_row(*(harmless(cell).replace("[", "\\[") for cell in row(session)))
+        table.add_row(*map(Text, row(session)))
     screen.print(table)
 
 
 def row(session: dict[str, Any]) -> list[str]:
-    """The cells of a session, in the table's order."""
-    uss, cpu = session.get("uss"), session.get("cpu")
-    background = session.get("background")
-    return [
+    """The cells of a session, in the table's order; the first has lines for what has no column."""
+    uss, cpu, background = session.get("uss"), session.get("cpu"), session.get("background")
+    about = [
         session["sessionId"],
+        session.get("title"),
+        session.get("cwd"),
+        f"background tasks: {background}" if background else None,
+        f"last death: {session['lastDeath']}" if session.get("lastDeath") else None,
+    ]
+    return [
+        "\n".join(harmless(line) for line in about if line),
         session["state"],
         str(session.get("pid") or "–"),
         str(session.get("epoch", "–")),
         str(session.get("restarts", 0)),
-        f"{uss / 2**20:.1f} MB" if uss else "–",
-        f"{cpu:.1f} s" if cpu is not None else "–",
-        str(len(background) if isinstance(background, list) else background or 0),
-        session.get("title") or "",
-        session.get("cwd") or "",
-        str(session.get("lastDeath") or ""),
+        f"{uss / 2**20:.1f}" if uss else "–",
+        f"{cpu:.1f}" if cpu is not None else "–",
     ]
 
 

@@ -61,8 +61,8 @@ def spliced(text: str, changes: list[Replacement]) -> str:
 
 def _occurrences(text: str, old: str) -> list[tuple[int, int]]:
     """All places of `old`, apart; two that overlap count as two if there are no more."""
-    crlf = text.count("\r\n")
-    if "\n" not in old or not crlf:
+    # The cheap tests first: to count CRLF takes 0.8 ms a MB.
+    if "\n" not in old or "\r" not in text or not (crlf := text.count("\r\n")):
         return _literal(text, old)
     if crlf == text.count("\n"):
         return _literal(text, _NEWLINE.sub("\r\n", old))

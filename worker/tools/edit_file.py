@@ -85,14 +85,9 @@ def _edited(args: EditFileInput, text: str, encoding: Encoding) -> Change:
     line = text.count("\n", 0, changes[0].start) + 1
     told = f"Edited {args.path}: {times}, {'' if len(changes) == 1 else 'the first '}at line {line}."
     new = spliced(text, changes)
-    return Change(text, new, encoding, regions_of(text, changes), told, _line_ends(new))
-
-
-def _line_ends(text: str) -> list[str]:
-    crlf = text.count("\r\n")
-    if not crlf:
-        return []
-    return ["Line ends: CRLF." if crlf == text.count("\n") else "Line ends: CRLF and LF, as before."]
+    crlf = any("\r\n" in change.text for change in changes)
+    notes = ["The new lines end in CRLF, as those around them."] if crlf else []
+    return Change(text, new, encoding, regions_of(text, changes), told, notes)
 
 
 TOOL = EditFile()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -71,22 +72,20 @@ class Glob(Tool[GlobInput]):
             raise ToolError(f"{start.folder / start.file} is a file. Give the folder to search.")
         hidden = args.hidden or selection.hidden
         arguments = ["--files", "--null", *ignoring(args.include_ignored, hidden), *selection.arguments]
-        listing = await ripgrep([*arguments, "--", "."], start.folder, context, _OCTETS)
-        found, by_time = await anyio.to_thread.run_sync(_matching, listing, selection, hidden, start)
+        listing = await ripgrep(arguments, start.folder, context, _OCTETS)
+        shown, found, by_time = await anyio.to_thread.run_sync(_matching, listing, selection, hidden, start)
         if not found:
             return ToolOutput(
                 nothing_found("No files match.", args.include_ignored, hidden) + _told(listing),
                 raw={"files": 0, "truncated": bool(listing.cut)},
             )
-        lines = [start.shown + printable(path) for path in found[:_SHOWN]]
-        if len(found) > _SHOWN:
+        lines = [start.shown + printable(path) for path in shown]
+        if found > _SHOWN:
             order = "the newest" if by_time else "the first by path, too many to sort by time"
-            lines.append(
-                f"[truncated: {_SHOWN} of {len(found):,} files, {order}. Narrow the pattern or path]"
-            )
+            lines.append(f"[truncated: {_SHOWN} of {found:,} files, {order}. Narrow the pattern or path]")
         return ToolOutput(
             "\n".join(lines) + _told(listing),
-            raw={"files": len(found), "truncated": len(found) > _SHOWN or bool(listing.cut)},
+            raw={"files": found, "truncated": found > _SHOWN or bool(listing.cut)},
         )
 
 
@@ -103,23 +102,25 @@ def _told(listing: Listing) -> str:
     return told + (f"\n[Not all could be read: {listing.skipped.splitlines()[0]}]" if listing.skipped else "")
 
 
-def _matching(listing: Listing, selection: Selection, hidden: bool, start: Start) -> tuple[list[str], bool]:
-    """Paths relative to the start, the newest first, and whether they are in that order."""
-    paths = [path[2:] for path in os.fsdecode(listing.output).split("\0")[:-1]]
+def _matching(
+    listing: Listing, selection: Selection, hidden: bool, start: Start
+) -> tuple[list[str], int, bool]:
+    """Paths to show, relative to the start; how many match in all; whether the newest are first."""
+    paths = os.fsdecode(listing.output).split("\0")[:-1]
     if selection.path is not None:
         paths = list(filter(selection.path.match, paths))
-    if not hidden:
+    if not hidden and selection.arguments:
         # A file type lets hidden files through.
         paths = [path for path in paths if path[path.rfind("/") + 1] != "."]
     if len(paths) > _SORTED:
-        paths.sort()
-        return paths, False
+        return heapq.nsmallest(_SHOWN, paths), len(paths), False
     folder = os.open(start.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         times = [_time(path, folder) for path in paths]
     finally:
         os.close(folder)
-    return [path for _, path in sorted(zip(times, paths, strict=True))], True
+    newest = sorted(zip(times, paths, strict=True))[:_SHOWN]
+    return [path for _, path in newest], len(paths), True
 
 
 def _time(path: str, folder: int) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from worker.tools.base import ToolContext
 
-_OCTETS: Final = 16 * 2**20
+_OCTETS: Final = 8 * 2**20
 _COLUMNS: Final = 500
 _BINARY: Final = re.compile(r": (?:WARNING: stopped searching )?binary file ")
 
@@ -50,9 +50,9 @@ class GrepInput(ToolInput):
 
 @dataclass(slots=True)
 class _Matches:
-    """What one search found: by path its lines with their numbers; none where only paths were asked for."""
+    """What one search found: by path its lines as `number:text`; none where only paths were asked for."""
 
-    files: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    files: dict[str, list[bytes]] = field(default_factory=dict)
     binary: int = 0
 
     @property
@@ -148,13 +148,12 @@ def _read_lines(output: bytes, selection: Selection, hidden: bool) -> _Matches:
                 begun += line + b"\n"
             continue
         path, begun = os.fsdecode(begun + name)[2:], b""
-        number, _, text = rest.partition(b":")
         lines = matches.files.get(path)
         if lines is None:
             if not _wanted(path, selection, hidden):
                 continue
             lines = matches.files[path] = []
-        lines.append((int(number), text.decode(errors="replace").rstrip("\r")))
+        lines.append(rest)
     return matches
 
 
@@ -172,7 +171,7 @@ def _result(args: GrepInput, matches: _Matches, listing: Listing, start: Start, 
             continue
         name = start.shown + printable(path)
         lines = matches.files[path]
-        shown += [f"{name}:{number}:{visible(text)}" for number, text in lines] if lines else [name]
+        shown += [f"{name}:{_text(line)}" for line in lines[: args.max_results]] or [name]
     notes = []
     cut = len(shown) > args.max_results or matches.count > len(shown) + secret
     unit = "files" if args.output_mode == "files_with_matches" else "lines"
@@ -191,6 +190,10 @@ def _result(args: GrepInput, matches: _Matches, listing: Listing, start: Start, 
         shown = [nothing_found("No matches.", args.include_ignored, hidden or start.file is not None)]
     text = "\n".join([*shown[: args.max_results], *(f"[{note}]" for note in notes)])
     return ToolOutput(text, raw={unit: matches.count, "truncated": bool(listing.cut) or cut})
+
+
+def _text(line: bytes) -> str:
+    return visible(line.decode(errors="replace").rstrip("\r"))
 
 
 TOOL = Grep()

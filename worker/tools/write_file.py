@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +81,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _is_crlf(text: str) -> bool:
-    return "\r\n" in text and not re.search(r"(?<!\r)\n", text)
+    return "\r" in text and text.count("\r\n") == text.count("\n") > 0
 
 
 def _kept(encoding: Encoding, text: str, notes: list[str]) -> Encoding:

@@ -226,10 +226,12 @@ async def test_one_endless_line_and_bytes_of_any_kind(bash: Bash) -> None:
 
 async def test_output_is_shown_as_it_comes(bash: Bash, folder: Path) -> None:
     shown: list[str] = []
+
+    async def run() -> None:
+        await bash("echo one; until [ -e go ]; do sleep 0.02; done; echo two", shown=shown)
+
     async with anyio.create_task_group() as group:
-        group.start_soon(
-            lambda: bash("echo one; until [ -e go ]; do sleep 0.02; done; echo two", shown=shown)
-        )
+        group.start_soon(run)
         await until(lambda: "one\n" in shown)
         await anyio.Path(folder / "go").touch()
 

@@ -247,13 +247,13 @@ async def test_outside_the_roots_only_what_was_permitted(grep: Search, glob: Sea
     outside = (tmp_path / "outside").resolve()
     outside.mkdir()
     (outside / "f.txt").write_text("needle\n")
-    for search in (
-        lambda **more: grep("needle", path=str(outside), **more),
-        lambda **more: glob("../outside/*", **more),
-    ):
-        with pytest.raises(ToolError, match="permitted"):
-            await search()
-        assert await search(permitted=(Access(outside, write=False),)) == f"{outside}/f.txt"
+    asked = (Access(outside, write=False),)
+    with pytest.raises(ToolError, match="permitted"):
+        await grep("needle", path=str(outside))
+    assert await grep("needle", path=str(outside), permitted=asked) == f"{outside}/f.txt"
+    with pytest.raises(ToolError, match="permitted"):
+        await glob("../outside/*")
+    assert await glob("../outside/*", permitted=asked) == f"{outside}/f.txt"
 
 
 def test_what_is_searched_is_named_for_the_permission(folder: Path) -> None:
@@ -303,7 +303,7 @@ async def test_a_flood_of_results_ends_at_the_byte_budget(grep: Search, folder: 
     for number in range(40):
         (folder / f"f{number}").write_text(f"{'needle' * 80}\n" * 5000)
     text = await grep("needle", output_mode="content", max_results=5000)
-    assert "truncated: the search was ended after 16 MiB" in text
+    assert "truncated: the search was ended after 8 MiB" in text
 
 
 async def test_the_time_budget_tells(glob: Search, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ async def test_cancel_ends_the_search(
 
 def _slow_ripgrep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = folder / "rg"
-    program.write_text("#!/bin/sh\nprintf './early\\0./half'\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\nprintf 'early\\0half'\nexec sleep 60\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(ripgrep, "binary", lambda: str(program))
 

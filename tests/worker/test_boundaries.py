@@ -1,0 +1,116 @@
+"""Paths are judged by where they really lead, and some files by what they hold."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from worker.boundaries import inside, resolve, sensitive
+
+
+def test_a_path_is_judged_by_where_it_leads(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "sub").mkdir(parents=True)
+    outside.mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "chain").symlink_to("link")
+    (root / "dangling").symlink_to(outside / "new")
+    (root / "back").symlink_to(root / "sub")
+    (root / "loop").symlink_to("loop")
+    leads_inside = {
+        "f": True,
+        "sub/../f": True,
+        "none/new/file": True,
+        "back/f": True,
+        "back/../f": True,
+        "link/f": False,
+        "link": False,
+        "chain/none/f": False,
+        "dangling": False,
+        "link/../f": False,
+        "../outside": False,
+        "sub/../../outside": False,
+        "..": False,
+        "/proc/self/root/etc/passwd": False,
+        "loop/x": True,
+    }
+    roots = (resolve(root),)
+    for path, expected in leads_inside.items():
+        assert inside(resolve(root / path), roots) is expected, path
+    assert inside(resolve(Path(f"/proc/self/root{root}/f")), roots)
+    # `link/..` is the folder of what the link leads to, and not the one that holds the link.
+    assert resolve(root / "link" / ".." / "f") == resolve(tmp_path / "f")
+
+
+def test_a_name_that_only_begins_like_a_root_is_outside(tmp_path: Path) -> None:
+    assert not inside(tmp_path / "rootkit", (tmp_path / "root",))
+    assert inside(tmp_path / "b", (tmp_path / "a", tmp_path / "b"))
+    assert not inside(tmp_path, ())
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
+def test_a_path_that_no_file_can_have_is_an_error(path: str) -> None:
+    with pytest.raises(ValueError, match=r"null|surrogates"):
+        resolve(Path(path))
+
+
+SENSITIVE = """
+/w/.env /w/.env.local /w/a/.env.production /w/prod.env /w/.envrc /w/.ENV
+/home/u/.ssh/id_ed25519 /home/u/.ssh/config /home/u/.ssh/authorized_keys /home/u/.ssh
+/w/id_rsa /w/deploy_key.pem /w/server.key /w/cert.p12 /home/u/.gnupg/pubring.kbx
+/home/u/.aws/credentials /home/u/.aws/config /home/u/.netrc /w/.npmrc /home/u/.pypirc /w/.git-credentials
+/home/u/.docker/config.json /home/u/.kube/config /home/u/.config/gcloud/x.db /home/u/.config/gh/hosts.yml
+/w/terraform.tfstate /w/terraform.tfstate.backup /w/secrets.yaml /w/client_secret_1.json
+/w/.git/hooks/pre-commit /w/.git/config /w/.git /w/.git/modules/x/config /w/.git/modules/x/hooks/post-checkout
+/w/.git/worktrees/x/config.worktree /w/bare.git/hooks/update /w/bare.git/config /w/.husky/pre-commit
+/home/u/.bashrc /home/u/.zshenv /home/u/.profile /home/u/.config/fish/config.fish /home/u/.gitconfig
+/home/u/.config/git/config /etc/profile.d/x.sh /etc/cron.d/x /home/u/.config/autostart/x.desktop
+/home/u/.config/systemd/user/x.service /Users/u/Library/LaunchAgents/x.plist /w/.vscode/tasks.json
+/etc/shadow /home/u/.bash_history /w/sitecustomize.py
+"""
+
+HARMLESS = """
+/w/src/main.py /w/.env.example /w/.env.sample /w/env.py /w/environment /w/.git/HEAD /w/.git/objects/ab/cd
+/w/.gitignore /w/.github/workflows/ci.yml /w/id_rsa.pub /w/hooks/x /w/config /w/keyboard.py /w/monkey.txt
+/w/.vscode/settings.json /w/docs/credentials.md /w/main.tf /w/profile /w/git/hooks/x /w/secrets.py
+"""
+
+
+@pytest.mark.parametrize("path", SENSITIVE.split())
+def test_what_holds_secrets_or_runs_by_itself_is_sensitive(path: str) -> None:
+    assert sensitive(Path(path))
+
+
+@pytest.mark.parametrize("path", HARMLESS.split())
+def test_ordinary_files_are_not_sensitive(path: str) -> None:
+    assert sensitive(Path(path)) is None
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_agents_own_folder_is_sensitive_but_for_spilled_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    own = tmp_path / ("conf" if named else ".iac-code")
+    own.mkdir()
+    if named:
+        (tmp_path / "link").symlink_to(own)
+        monkeypatch.setenv("IAC_CODE_CONFIG_DIR", str(tmp_path / "link"))
+    else:
+        monkeypatch.delenv("IAC_CODE_CONFIG_DIR", raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+    assert sensitive(resolve(own)) is not None
+    assert sensitive(resolve(own / "settings.json")) is not None
+    assert sensitive(resolve(own / "sessions/s1/history.jsonl")) is not None
+    assert sensitive(resolve(own / "sessions/s1/spill/out.txt")) is None
+    assert sensitive(resolve(own / "sessions/s1/spill/../meta.json")) is not None
+
+
+def test_judging_a_path_is_cheap() -> None:
+    paths = [Path(path) for path in (SENSITIVE + HARMLESS).split()]
+    before = os.times().user
+    for _ in range(20):
+        for path in paths:
+            sensitive(path)
+    assert (os.times().user - before) / (20 * len(paths)) < 0.001
