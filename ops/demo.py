@@ -21,7 +21,7 @@ import psutil
 from ops.side_by_side import SideBySide
 from tests.e2e.client import RawClient, start_agent, wait_gone
 
-COUNT = 30
+COUNT = 20
 _LONGEST = 60.0
 """Seconds for all of it; it takes about ten."""
 
@@ -74,7 +74,7 @@ async def _kill_one(editor: RawClient, home: Path, claims: Claims) -> None:
     screen = SideBySide({a: f"A {a[:8]}", b: f"B {b[:8]}"})
     editor.watch = screen.take
     prompt_a, prompt_b = await editor.begin_prompt(a, prompt), await editor.begin_prompt(b, prompt)
-    await editor.wait_until(lambda: 8 in numbers(editor.text(a)) and 8 in numbers(editor.text(b)))
+    await editor.wait_until(lambda: 6 in numbers(editor.text(a)) and 6 in numbers(editor.text(b)))
 
     worker = editor.worker(a)
     assert worker is not None, "session A streams, but has no worker process"

@@ -2,9 +2,10 @@
 
 Set `IAC_CODE_FAULTS` before the process starts, to a comma-separated list of `ACTION@POINT#N:ARMED`.
 ACTION is `kill` or `stop` (SIGKILL or SIGSTOP of this process), `enospc`, `eio`, `erofs` (an OSError of that
-number), `stall=SECONDS`, or `gil=SECONDS` (a stall in C code that keeps the GIL, so no thread runs). The Nth time that this process comes by POINT (the first without `#N`) it happens.
-With `:ARMED`, it happens only while that file is there, and removes it: once over all processes, and a
-test can arm one point after the other in a running agent.
+number), `stall=SECONDS`, or `gil=SECONDS` (a stall in C code that keeps the GIL, so no thread runs). It
+happens the Nth time that this process comes by POINT (the first without `#N`).
+With `:ARMED`, it happens only while that file is there, and renames it to `ARMED.<pid>`: once over all
+processes, a test can arm one point after the other in a running agent, and see whom it hit.
 Unset, a point is a call of an empty function.
 """
 
@@ -58,7 +59,7 @@ class _Fault:
         if self.armed is None:
             return True
         try:
-            os.unlink(self.armed)
+            os.rename(self.armed, f"{self.armed}.{os.getpid()}")
         except FileNotFoundError:
             return False
         return True

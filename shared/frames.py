@@ -14,6 +14,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic_core import from_json, to_json
 
+from shared.mcp_servers import McpServerList
+
 
 class _Frame(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -119,6 +121,15 @@ class Open(_Frame):
     """False: tools of an earlier epoch may still run; wait for `Swept` before starting one."""
     restarted: str | None = None
     """Why the earlier epoch died, in a phrase, if it did."""
+    mcp_servers: McpServerList = []
+    """Those that the client gave; the worker adds those of the settings."""
+
+
+class Servers(_Frame):
+    """A client opened the session with other MCP servers: these instead of those of `Open`."""
+
+    kind: Literal["servers"] = "servers"
+    mcp_servers: McpServerList
 
 
 class Prompt(_Frame):
@@ -150,7 +161,7 @@ class Reply(_Frame):
     error: dict[str, Any] | None = None
 
 
-DataToWorker = Open | Prompt | Replay | Reply
+DataToWorker = Open | Servers | Prompt | Replay | Reply
 DATA_TO_WORKER: Final[TypeAdapter[DataToWorker]] = TypeAdapter(
     Annotated[DataToWorker, Field(discriminator="kind")]
 )
@@ -165,14 +176,15 @@ class Header(NamedTuple):
     kind `update`: payload is a whole JSON-RPC line; for a tool call's update `key` is its toolCallId and
     `status` its new status (may be empty). `chunk`: the same for a piece of text; `key` names message
     and kind, `status` is the number of characters sent under that key so far. `replay`: a line for the
-    client that asked for replay `key` only; `status` counts them. `request`: `key` names the request (the same in each
-    epoch, so it is asked once), `status` is the method, payload its params. `withdraw`: the request
-    `key` is void. `answer`: `key` is the turn or request id, payload the result, or with status
-    `error` the error object. `records` counts the durable records of this epoch: progress. `title`:
-    payload is the session's new title as a JSON string.
+    client that asked for replay `key` only; `status` counts them. `request`: `key` names the request
+    (the same in each epoch, so it is asked once), `status` is the method, payload its params.
+    `withdraw`: the request `key` is void. `answer`: `key` is the turn or request id, payload the result,
+    or with status `error` the error object. `title`: payload is the session's new title as a JSON
+    string. `commands`: payload is the list of ACP commands that the session has beside the built-in ones.
+    `records` counts the durable records of this epoch: progress.
     """
 
-    kind: Literal["hello", "update", "chunk", "replay", "request", "withdraw", "answer", "title"]
+    kind: Literal["hello", "update", "chunk", "replay", "request", "withdraw", "answer", "title", "commands"]
     key: str = ""
     status: str = ""
     records: int = 0

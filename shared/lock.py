@@ -22,7 +22,7 @@ LOCK: Final = "lock"
 _RETRY_SECONDS: Final = 0.02
 
 
-class SessionHeld(Exception):  # noqa: N818 - it names a state of the session, which callers may wait out
+class SessionHeld(Exception):
     """The session is open elsewhere. `pid`: who took it, or None where that process is gone or unknown."""
 
     def __init__(self, pid: int | None) -> None:

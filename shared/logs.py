@@ -11,12 +11,14 @@ import json
 import logging
 import os
 import time
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic_core import to_json
 
 from shared.paths import make_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE_NAME: Final = "iac-code.jsonl"
 _ROTATE_AT: Final = 8 * 2**20

@@ -38,6 +38,8 @@ class Meta(BaseModel):
     """`mode`, `model`, `thinking`."""
     directories: list[str] = Field(default_factory=list)
     """additionalDirectories, absolute."""
+    mcp_servers: list[str] = Field(default_factory=list)
+    """Names of the MCP servers that the client gave; what else it said of them holds secrets."""
     parent: str | None = None
     """The session that it was forked from."""
     closed: bool = False

@@ -18,15 +18,27 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> bool:
     """Make orphaned descendants children of this process (prctl(2)). False where that does not exist."""
+    return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> bool:
+    """Be signalled when the thread that started this process ends (prctl(2)); 0 takes it back.
+
+    Not inherited by children. False where that does not exist.
+    """
+    return _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def _prctl(option: int, value: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) == 0)
 
 
 def open_pidfd(pid: int) -> int | None:

@@ -6,10 +6,14 @@ denies something.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.mcp_servers import McpServerList
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class SettingsError(Exception):
@@ -27,6 +31,28 @@ class RuleSetting(BaseModel):
     command: str | None = None
 
 
+class HookSetting(BaseModel):
+    """A command to run at an event: `sh -c` runs it, and it gets JSON on its stdin."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str = Field(min_length=1)
+    tool: str = "*"
+    """Only for calls of this tool; a shell pattern of names. A turn's end has none."""
+    timeout: float = Field(default=60.0, gt=0)
+    """Seconds."""
+
+
+class HookSettings(BaseModel):
+    """The hooks of each event, in the order in which they run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    before_tool: tuple[HookSetting, ...] = ()
+    after_tool: tuple[HookSetting, ...] = ()
+    turn_end: tuple[HookSetting, ...] = ()
+
+
 class Settings(BaseModel):
     """All settings with their defaults. Times are in seconds, sizes in octets."""
 
@@ -41,6 +67,8 @@ class Settings(BaseModel):
     """A worker that takes longer to start has failed to boot."""
     cancel_within: float = Field(default=2.0, gt=0)
     """A cancel not answered by the worker within this is answered by the front."""
+    answer_within: float = Field(default=3600.0, gt=0)
+    """A permission request that no client is there to answer is denied after this."""
     recover: Literal["continue", "report"] = "continue"
     """What becomes of a turn whose worker died: it goes on, or it is answered with an error."""
     memory_limit: int = Field(default=2 * 2**30, gt=0)
@@ -58,6 +86,14 @@ class Settings(BaseModel):
     """Models added to the catalog, in the catalog's own shape."""
     model: str | None = None
     """The model of new sessions."""
+    mcp_servers: McpServerList = []
+    """MCP servers of every session, beside those that its client names."""
+    mcp_start_within: float = Field(default=60.0, gt=0)
+    """An MCP server that takes longer to start has failed; some are downloaded first."""
+    mcp_call_within: float = Field(default=300.0, gt=0)
+    """A call of an MCP server's tool that takes longer is given up."""
+    hooks: HookSettings = HookSettings()
+    """Commands to run before and after tools, and at the end of turns."""
 
 
 def load(config_dir: Path) -> Settings:

@@ -41,11 +41,11 @@ _SWEPT_AFTER: Final = 3600.0
 """Seconds."""
 
 
-class SessionNotFound(LookupError):  # noqa: N818 - the protocol's own words for it
+class SessionNotFound(LookupError):
     """No session has this id."""
 
 
-class NewerFormat(Exception):  # noqa: N818 - says what the session is
+class NewerFormat(Exception):
     """The session was written by a later version; `str()` tells the user what to do."""
 
 
@@ -170,7 +170,7 @@ class Store:
             return entries
         # Names and a descriptor, not paths: a quarter faster.
         try:
-            for name in filter(SESSION_ID.fullmatch, os.listdir(root)):  # noqa: PTH208
+            for name in filter(SESSION_ID.fullmatch, os.listdir(root)):
                 for file in (META, HISTORY):
                     try:
                         found = os.stat(f"{name}/{file}", dir_fd=root)

@@ -50,6 +50,10 @@ class Connection:
         self._asked[request_id] = (session_id, key)
         self.send(request_line(request_id, method, params))
 
+    def was_asked(self, session_id: str, key: str) -> bool:
+        """The client has this request and has not answered it."""
+        return (session_id, key) in self._asked.values()
+
     def withdraw(self, session_id: str, key: str) -> None:
         """A request is void: an answer that still comes is ignored, and the client is told."""
         for request_id, asked in list(self._asked.items()):

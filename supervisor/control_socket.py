@@ -37,8 +37,8 @@ class ControlSocket:
 
     async def serve(self) -> None:
         """Runs as long as the front."""
-        listener = await anyio.create_unix_listener(self._path, mode=0o600)
-        await listener.serve(self._answer)
+        async with await anyio.create_unix_listener(self._path, mode=0o600) as listener:
+            await listener.serve(self._answer)
 
     async def _answer(self, stream: anyio.abc.SocketStream) -> None:
         async with stream:

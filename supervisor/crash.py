@@ -11,9 +11,8 @@ from anyio import to_thread
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from anyio.abc import TaskGroup
-
     from supervisor.session import Session
+    from supervisor.tasks import FrontTasks
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +20,7 @@ _TAIL = 16 * 1024
 _KEEP = 10
 
 
-def report(folder: Path, session_id: str, machine: Session, reason: str, tasks: TaskGroup) -> None:
+def report(folder: Path, session_id: str, machine: Session, reason: str, tasks: FrontTasks) -> None:
     """Write the report in the background."""
     turn = machine.turn
     lines = [
@@ -49,9 +48,8 @@ def _write_file(folder: Path, epoch: int, head: str) -> None:
     stacks_path.unlink(missing_ok=True)
     path = folder / f"crash-{epoch}.txt"
     path.touch(mode=0o600)
-    path.write_text(
-        f"{head}\n\nlast records (kinds)\n{_last_records(folder)}\n\nstacks\n{stacks or 'none: it could not write any'}\n"
-    )
+    stacks = stacks or "none: it could not write any"
+    path.write_text(f"{head}\n\nlast records (kinds)\n{_last_records(folder)}\n\nstacks\n{stacks}\n")
     reports = sorted(folder.glob("crash-*.txt"), key=lambda found: found.stat().st_mtime)
     for old in reports[:-_KEEP]:
         old.unlink(missing_ok=True)

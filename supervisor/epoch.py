@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import secrets
 import signal
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -16,6 +14,7 @@ from supervisor.provision.base import CannotSpawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from shared.frames import Ack, DataToWorker, Header, ToWorker
     from supervisor.link import FrontLink
@@ -69,10 +68,9 @@ class WorkerEpoch:
         self._ready = anyio.Event()
         self._ended = anyio.Event()
         self._handle: WorkerHandle | None = None
+        self._starting = anyio.CancelScope()
         self._reason: str | None = None
         self._wanted = False
-        self.started_at = time.time()
-        self.ready_after: float | None = None
 
     @property
     def pid(self) -> int | None:
@@ -81,19 +79,25 @@ class WorkerEpoch:
 
     async def run(self, delay: float, lock_fd: int) -> None:
         """Start after `delay` seconds; returns when the worker is gone and swept."""
-        await anyio.sleep(delay)
-        began = anyio.current_time()
-        self._link.register(self._identity, self)
-        try:
-            self._handle = await self._provisioner.spawn(self._spec, lock_fd)
-        except CannotSpawn as e:
-            self._finish(str(e))
+        with self._starting:
+            await anyio.sleep(delay)
+            asked = anyio.current_time()
+            self._link.register(self._identity, self)
+            try:
+                self._handle = await self._provisioner.spawn(self._spec, lock_fd)
+            except CannotSpawn as e:
+                self._reason = self._reason or str(e)
+            except Exception as e:  # a defect of ours, but the session must hear of it all the same
+                log.exception("no worker was started", extra={"fields": {"session": self._spec.session_id}})
+                self._reason = self._reason or f"a defect: {type(e).__name__}"
+        if self._handle is None:
+            self._finish(self._reason or "it was not started")
             return
-        if self._reason is not None and not self._wanted:
-            self._handle.signal(signal.SIGKILL)  # it was to be killed while it was being started
+        if self._reason is not None:
+            self._handle.signal(signal.SIGKILL)  # it was to end while it was being started
         self._runtime.add(self._handle.pid)
         async with anyio.create_task_group() as group:
-            group.start_soon(self._boot_deadline, began)
+            group.start_soon(self._boot_deadline, asked)
             exit_ = await self._handle.wait()
             group.cancel_scope.cancel()
         self._provisioner.forget(self._spec.session_id, self._spec.epoch)
@@ -108,13 +112,17 @@ class WorkerEpoch:
         self._ended.set()
         self._link.drop(self._identity)
         fields = {"session": self._spec.session_id, "epoch": self._spec.epoch, "reason": reason}
-        log.info("worker ended", extra={"fields": fields})
+        pid = self._handle.pid if self._handle is not None else None
+        log.info("worker ended", extra={"fields": {**fields, "worker": pid}})
         self._owner.worker_exited(reason, wanted=self._wanted)
 
-    async def _boot_deadline(self, began: float) -> None:
+    async def _boot_deadline(self, asked: float) -> None:
         with anyio.move_on_after(self._ready_within):
             await self._ready.wait()
-            self.ready_after = anyio.current_time() - began
+            assert self._handle is not None
+            fields = {"session": self._spec.session_id, "epoch": self._spec.epoch, "worker": self._handle.pid}
+            took = round((anyio.current_time() - asked) * 1000, 1)
+            log.info("worker ready", extra={"fields": {**fields, "ms": took}})
             return
         self.kill(f"not ready within {self._ready_within:g} s")
 
@@ -122,16 +130,25 @@ class WorkerEpoch:
         deadline = anyio.current_time() + STOP_WITHIN
         number = signal.SIGTERM
         # The kernel tells nobody when a process that is not one's child ends, so this asks again.
-        while await self._provisioner.sweep(number):
+        while await self._left(number):
             if anyio.current_time() >= deadline:
                 number = signal.SIGKILL
             await anyio.sleep(0.02)
+
+    async def _left(self, number: signal.Signals) -> bool:
+        try:
+            return await self._provisioner.sweep(number) > 0
+        except OSError as e:  # no descriptor left to look with: what cannot be seen may be there
+            log.warning("what a worker left could not be looked for: %s", e)
+            return True
 
     def kill(self, reason: str) -> None:
         """End it at once. The reason stands before the signal is sent."""
         if self._reason is None:
             self._reason = reason
-        if self._handle is not None and not self._ended.is_set():
+        if self._handle is None:
+            self._starting.cancel()
+        elif not self._ended.is_set():
             self._handle.signal(signal.SIGKILL)
 
     async def stop(self, reason: str, within: float = STOP_WITHIN) -> None:

@@ -21,12 +21,11 @@ from supervisor.effects import Ticket
 from supervisor.session import CANCELLED
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
     from shared.jsonrpc import Message
     from supervisor.connection import Connection
     from supervisor.methods import Methods
     from supervisor.registry import Registry
+    from supervisor.tasks import FrontTasks
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ log = logging.getLogger(__name__)
 class Front:
     """Dispatches for all connections."""
 
-    def __init__(self, registry: Registry, methods: Methods, tasks: TaskGroup) -> None:
+    def __init__(self, registry: Registry, methods: Methods, tasks: FrontTasks) -> None:
         self._registry = registry
         self._methods = methods
         self._tasks = tasks
@@ -123,5 +122,5 @@ class Front:
         if live is None:
             return
         for other in live.attached - {client}:
-            other.withdraw(session_id, key)
+            other.withdraw(session_id, key)  # the first answer counts
         live.do(live.machine.client_answered(key, response.result, response.error))

@@ -11,7 +11,7 @@ PROTOCOL_VERSION: Final = 1
 CAPABILITIES: Final[dict[str, Any]] = {
     "loadSession": True,
     "promptCapabilities": {"embeddedContext": True, "image": False, "audio": False},
-    "mcpCapabilities": {"http": False, "sse": False},
+    "mcpCapabilities": {"http": True, "sse": True},
     "sessionCapabilities": {
         "list": {},
         "close": {},

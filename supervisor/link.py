@@ -6,6 +6,7 @@ registered (a dead epoch's last words, a stranger) is dropped and counted in the
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,7 @@ from shared.channel import PeerGone, bind_router
 from shared.frames import TO_FRONT, Ack, Header, Hello, Ready
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from shared.frames import DataToWorker, ToWorker
@@ -34,6 +36,15 @@ class LinkPeer(Protocol):
 
     def on_frame(self, header: Header, payload: bytes) -> None:
         """A data frame, in order."""
+
+
+@contextlib.contextmanager
+def _contained() -> Iterator[None]:
+    """A payload that a broken worker made up must not end the front, nor cost the frames after it."""
+    try:
+        yield
+    except Exception:
+        log.exception("a frame could not be handled and was dropped")
 
 
 class FrontLink:
@@ -86,13 +97,14 @@ class FrontLink:
                 except ValidationError:
                     log.warning("a control frame could not be read and was dropped")
                     continue
-                match frame:
-                    case Ack():
-                        peer.on_ack(frame)
-                    case Ready():
-                        self._meet(parts[0], peer, "control", 0)
-                    case Hello():
-                        pass
+                with _contained():
+                    match frame:
+                        case Ack():
+                            peer.on_ack(frame)
+                        case Ready():
+                            self._meet(parts[0], peer, "control", 0)
+                        case Hello():
+                            pass
 
     async def receive_data(self) -> None:
         """Hand on data frames; runs as long as the front."""
@@ -107,10 +119,11 @@ class FrontLink:
                 except ValueError:
                     log.warning("a data frame could not be read and was dropped")
                     continue
-                if header.kind == "hello":
-                    self._meet(parts[0], peer, "data", int(header.key))
-                else:
-                    peer.on_frame(header, parts[2])
+                with _contained():
+                    if header.kind == "hello":
+                        self._meet(parts[0], peer, "data", int(header.key))
+                    else:
+                        peer.on_frame(header, parts[2])
 
     def _meet(self, identity: bytes, peer: LinkPeer, channel: str, pid: int) -> None:
         met = self._met[identity]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from anyio import to_thread
 
+from shared import content
 from shared.commands import available_commands
 from shared.frames import Credit
-from shared.updates import Dialect, update_line
+from shared.updates import Dialect, chunk, update_line
 from supervisor import crash
 from supervisor import effects as fx
 from supervisor.epoch import WorkerEpoch, make_spec
@@ -22,8 +23,6 @@ from supervisor.timestamps import timestamp
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from anyio.abc import TaskGroup
 
     from shared.frames import Ack, Header
     from shared.lock import SessionLock
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from supervisor.provision.base import WorkerProvisioner
     from supervisor.restarts import BootBreaker
     from supervisor.runtime import RuntimeFolder
+    from supervisor.tasks import FrontTasks
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Services:
     runtime: RuntimeFolder
     liveness: Liveness
     breaker: BootBreaker
-    tasks: TaskGroup
+    tasks: FrontTasks
     dialect: Dialect
     log_path: Callable[[], Path]
     ending: bool = False
@@ -117,6 +117,7 @@ class LiveSession:
                 self._of(ticket, lambda client: client.answer(ticket, answer))
                 if loaded is not None:
                     self.announce()
+                    self._of(ticket, self._ask_open)
             case fx.Fail(ticket, error):
                 self.loading.pop(ticket, None)
                 self._of(ticket, lambda client: client.fail(ticket, error))
@@ -165,9 +166,50 @@ class LiveSession:
             if client.number == ticket.connection:
                 use(client)
 
+    def attach(self, client: Connection, loading: fx.Ticket | None = None) -> None:
+        """The client gets updates from now on, or from the end of the load that it asked for."""
+        newly = client not in self.attached
+        self.attached.add(client)
+        if loading is None and newly:
+            self._ask_open(client)
+
+    def detach(self, client: Connection) -> None:
+        """The client has left; what runs goes on, and what was asked of it waits for another."""
+        self.attached.discard(client)
+        for ticket in [ticket for ticket in self.loading if ticket.connection == client.number]:
+            del self.loading[ticket]
+        if not self.attached and self.machine.open_requests():
+            self.services.tasks.start_soon(self._deny_unanswered)
+
+    def echo(self, sender: Connection, blocks: list[dict[str, Any]]) -> None:
+        """Show what one client prompted to the others."""
+        others = [client for client in self._receivers() if client is not sender]
+        for block in content.to_model(blocks) if others else ():
+            update = chunk("user_message_chunk", block["text"])
+            for client in others:
+                client.send(update_line(self.meta.session_id, update, self.services.dialect))
+
+    def _ask_open(self, client: Connection) -> None:
+        for ask in self.machine.open_requests():
+            if not client.was_asked(self.meta.session_id, ask.key):
+                client.ask(self.meta.session_id, ask.key, ask.method, ask.params)
+
+    async def _deny_unanswered(self) -> None:
+        """Nobody came to answer: a turn must not wait for ever."""
+        await anyio.sleep(self.services.settings.answer_within)
+        if not self.attached:
+            for ask in self.machine.open_requests():
+                self.do(self.machine.client_answered(ask.key, {"outcome": {"outcome": "cancelled"}}, None))
+
+    def _receivers(self) -> list[Connection]:
+        # A load's replay holds all that came before its end, so it is not sent beside it.
+        loading = {ticket.connection for ticket in self.loading}
+        return [client for client in self.attached if client.number not in loading]
+
     def _publish(self, line: bytes, owed: int) -> None:
         """To all clients; credit goes back when the slowest has taken it."""
-        left = len(self.attached)
+        receivers = self._receivers()
+        left = len(receivers)
         if not left:
             self._pay(owed)
             return
@@ -178,7 +220,7 @@ class LiveSession:
             if left == 0:
                 self._pay(owed)
 
-        for client in self.attached:
+        for client in receivers:
             client.send(line, written if owed else None)
 
     def _publish_to(self, ticket: fx.Ticket, line: bytes, owed: int) -> None:

@@ -107,7 +107,9 @@ class Liveness:
             limit = self._limit(watched)
             if not watched.unresponsive:
                 limit = min(limit, self.settings.unresponsive_after)
-            times.append(watched.heard + limit)
+            # What is over was told by the last check, and is told again at the next ping: no busy loop.
+            if watched.heard + limit > now:
+                times.append(watched.heard + limit)
         self._due = max(now, min(times))
         return self._due
 

@@ -43,7 +43,7 @@ async def watch_memory(registry: Registry) -> None:
         if not busy:
             above.clear()
             continue
-        sizes = await to_thread.run_sync(lambda: {sid: resident(pid) for sid, pid in busy.items()})
+        sizes = await to_thread.run_sync(_sizes, busy)
         above = {sid: above.get(sid, 0) + 1 for sid, size in sizes.items() if size > limit}
         for session_id, looks in list(above.items()):
             live = registry.live.get(session_id)
@@ -53,6 +53,10 @@ async def watch_memory(registry: Registry) -> None:
             size = f"{sizes[session_id] / 2**20:.0f} MiB"
             log.error("worker is killed: %s", size, extra={"fields": {"session": session_id}})
             live.do([fx.Kill(f"took {size} of memory, the limit is {limit / 2**20:.0f} MiB")])
+
+
+def _sizes(pids: dict[str, int]) -> dict[str, int]:
+    return {session_id: resident(pid) for session_id, pid in pids.items()}
 
 
 def resident(pid: int) -> int:

@@ -52,7 +52,7 @@ class Methods:
         asked = params.parse(params.NewParams, raw)
         cwd = params.existing_folder(asked.cwd, "cwd")
         live = await self._registry.create(asked, cwd)
-        live.attached.add(client)
+        live.attach(client)
         client.answer(ticket, {"sessionId": live.meta.session_id, **self._fields(live)})
         live.announce()
 
@@ -62,11 +62,11 @@ class Methods:
         cwd = params.existing_folder(asked.cwd, "cwd")
         async with self._registry.ordered(asked.sessionId):
             live = await self._registry.fork(asked.sessionId, asked, cwd)
-        live.attached.add(client)
+        live.attach(client)
         client.answer(ticket, {"sessionId": live.meta.session_id, **self._fields(live)})
         live.announce()
 
-    async def _attach(self, client: Connection, asked: params.OpenParams) -> LiveSession:
+    async def _opened(self, asked: params.OpenParams) -> LiveSession:
         live = await self._registry.open(asked.sessionId)
         try:
             params.existing_folder(asked.cwd, "cwd")
@@ -76,14 +76,14 @@ class Methods:
                 await self._registry.close(live, closed=False)
             raise
         live.machine.revive()
-        live.attached.add(client)
         return live
 
     async def load(self, client: Connection, ticket: Ticket, raw: Any) -> None:
         """`session/load`: replays, then answers."""
         asked = params.parse(params.OpenParams, raw)
         async with self._registry.ordered(asked.sessionId):
-            live = await self._attach(client, asked)
+            live = await self._opened(asked)
+            live.attach(client, loading=ticket)
             live.loading[ticket] = lambda: self._fields(live)
             live.do(live.machine.replay(ticket))
 
@@ -91,8 +91,9 @@ class Methods:
         """`session/resume`: answers without a replay."""
         asked = params.parse(params.OpenParams, raw)
         async with self._registry.ordered(asked.sessionId):
-            live = await self._attach(client, asked)
+            live = await self._opened(asked)
             client.answer(ticket, self._fields(live))
+            live.attach(client)
             live.announce()
 
     async def prompt(self, client: Connection, ticket: Ticket, raw: Any) -> None:
@@ -111,11 +112,12 @@ class Methods:
                 if live.meta.options.get("mode") == "bypass_permissions":
                     # Nobody who sits at this client has said that nothing need be asked.
                     await self._registry.set_options(live, {"mode": "default"})
-            live.attached.add(client)
+            live.attach(client)
             if client.open.get(ticket) is None:
                 return
             client.open[ticket] = lambda: self._cancel_prompt(live, ticket)
             blocks = asked.blocks()
+            live.echo(client, blocks)
             live.do(live.machine.prompt(ticket, blocks, client.capabilities))
             if live.meta.title is None and (title := title_of(blocks)):
                 live.retitle(title)
@@ -142,7 +144,10 @@ class Methods:
         asked = params.parse(params.SessionParams, raw)
         async with self._registry.ordered(asked.sessionId):
             live = await self._registry.open(asked.sessionId)
-            await self._registry.close(live)
+            if live.attached - {client}:
+                live.detach(client)  # the session closes with the last of its clients
+            else:
+                await self._registry.close(live)
         client.answer(ticket, {})
 
     async def delete(self, client: Connection, ticket: Ticket, raw: Any) -> None:
@@ -178,7 +183,7 @@ class Methods:
     async def _set(self, client: Connection, session_id: str, option: str, value: Any) -> LiveSession:
         async with self._registry.ordered(session_id):
             live = await self._registry.open(session_id)
-            live.attached.add(client)
+            live.attach(client)
             catalog = self._catalog.offering(live.meta.options["model"])
             new = options.validated(catalog, option, value)
             if new != live.meta.options[option]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from shared.errors import INVALID_PARAMS, RequestError
+from shared.mcp_servers import McpServerList
 
 
 class Params(BaseModel):
@@ -37,20 +38,7 @@ class SessionParams(Params):
 class _Place(Params):
     cwd: AbsolutePath
     additionalDirectories: list[AbsolutePath] = []  # noqa: N815
-    mcpServers: list[dict[str, Any]] = []  # noqa: N815
-
-    @field_validator("mcpServers", mode="before")
-    @classmethod
-    def _as_list(cls, servers: Any) -> Any:
-        """The standard's array; the reference's object keyed by name; absent or null."""
-        if servers is None:
-            return []
-        if isinstance(servers, dict):
-            return [
-                {"name": name, **server} if isinstance(server, dict) else server
-                for name, server in servers.items()
-            ]
-        return servers
+    mcpServers: McpServerList = []  # noqa: N815
 
     @field_validator("additionalDirectories", mode="before")
     @classmethod
@@ -178,7 +166,19 @@ def invalid(error: ValidationError) -> RequestError:
 def existing_folder(path: str, field: str) -> str:
     """`path` resolved. Raises -32602 if it is not a folder."""
     resolved = os.path.realpath(path)
+    if not _is_text(resolved):
+        problem = "must have a name in UTF-8, and so must the folders above it"
+        raise RequestError(INVALID_PARAMS, f"{field}: {path} {problem}.", **{field: problem})
     if not os.path.isdir(resolved):
         problem = "is not a folder" if os.path.exists(resolved) else "does not exist"
         raise RequestError(INVALID_PARAMS, f"{field}: {path} {problem}.", **{field: problem})
     return resolved
+
+
+def _is_text(path: str) -> bool:
+    """JSON can carry it: a link may lead to a name that is no UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -115,10 +115,11 @@ class Registry:
 
     async def move(self, live: LiveSession, params: OpenParams) -> None:
         """Settle the `cwd` of a load or resume: the stored one holds while it exists."""
-        stored, asked = live.meta.cwd, os.path.realpath(params.cwd)
+        stored = live.meta.cwd
+        asked, there = await to_thread.run_sync(_looked_at, params.cwd, stored)
         changed: dict[str, Any] = {}
         if asked != stored:
-            if os.path.isdir(stored):
+            if there:
                 details = f"The session belongs to {stored}. Open it with that cwd, or fork it to {asked}."
                 raise RequestError(INVALID_PARAMS, details, cwd=f"must be {stored}")
             changed["cwd"] = asked
@@ -185,6 +186,11 @@ class Registry:
             raise unknown_session() from None
         except OSError as e:
             raise _disk_error(e) from e
+
+
+def _looked_at(asked: str, stored: str) -> tuple[str, bool]:
+    """`asked` resolved, and whether `stored` is still a folder."""
+    return os.path.realpath(asked), os.path.isdir(stored)
 
 
 def session_info(meta: Meta) -> dict[str, Any]:

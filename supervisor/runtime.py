@@ -13,11 +13,14 @@ import os
 import secrets
 import shutil
 import signal
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
 from shared.processes import descendants, signal_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +43,22 @@ class RuntimeFolder:
 
     def add(self, pid: int) -> None:
         """A process was started. It is named by its pid and start time."""
-        with contextlib.suppress(psutil.NoSuchProcess):
+        try:
             name = f"{pid}.{psutil.Process(pid).create_time():.2f}"
             (self.path / _PROCESSES / name).touch(mode=0o600)
+        except psutil.NoSuchProcess:
+            pass
+        except OSError as e:
+            # A full disk, or a cleaner of /tmp: it is missed only if the front dies and it cannot end itself.
+            log.warning(
+                "a process is not noted in the runtime folder: %s", e, extra={"fields": {"worker": pid}}
+            )
 
     def remove(self, pid: int) -> None:
         """A process has ended."""
         for entry in (self.path / _PROCESSES).glob(f"{pid}.*"):
-            entry.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # one that stays names a process that is no more
+                entry.unlink()
 
     def close(self) -> None:
         """Remove the folder. The front is about to end and nothing that it started lives."""

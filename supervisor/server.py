@@ -26,6 +26,7 @@ from supervisor.provision.zygotes import ZygoteProvisioner
 from supervisor.registry import Registry
 from supervisor.restarts import BootBreaker
 from supervisor.runtime import RuntimeFolder, clean_stale
+from supervisor.tasks import FrontTasks
 from supervisor.watch import watch_workers
 
 if TYPE_CHECKING:
@@ -44,10 +45,9 @@ SAVE_WITHIN = 1.5
 class Server:
     """The services of a front and the tasks that keep them."""
 
-    def __init__(self, front: Front, registry: Registry, tasks: TaskGroup) -> None:
+    def __init__(self, front: Front, registry: Registry) -> None:
         self.front = front
         self._registry = registry
-        self._tasks = tasks
 
     @classmethod
     async def start(cls, log_fd: int, zygote: Started, dialect: Dialect, tasks: TaskGroup) -> Server:
@@ -62,9 +62,10 @@ class Server:
             model = catalog.default_model(os.environ, config_dir(), chosen.model)
             models = catalog.load(chosen.models, model)
             root = runtime_root()
+            runtime = RuntimeFolder(root)
         except (settings.SettingsError, catalog.CatalogError, RuntimeError, OSError) as e:
             raise StartError(str(e)) from e
-        runtime = RuntimeFolder(root)
+        kept = FrontTasks(tasks)
         provisioner = ZygoteProvisioner(zygote)
         services = Services(
             settings=chosen,
@@ -74,22 +75,22 @@ class Server:
             runtime=runtime,
             liveness=Liveness(chosen),
             breaker=BootBreaker(),
-            tasks=tasks,
+            tasks=kept,
             dialect=dialect,
             log_path=lambda: logs_dir() / logs.FILE_NAME,
         )
         registry = Registry(services, model)
         if zygote is not None:
             runtime.add(zygote[0].pid)
-        tasks.start_soon(services.link.receive_control)
-        tasks.start_soon(services.link.receive_data)
-        tasks.start_soon(provisioner.run)
-        tasks.start_soon(watch_workers, registry)
-        tasks.start_soon(watch_memory, registry)
-        tasks.start_soon(ControlSocket(runtime.path, registry, provisioner).serve)
-        tasks.start_soon(to_thread.run_sync, clean_stale, root, runtime.path)
+        kept.keep(services.link.receive_control)
+        kept.keep(services.link.receive_data)
+        kept.keep(provisioner.run)
+        kept.keep(lambda: watch_workers(registry))
+        kept.keep(lambda: watch_memory(registry))
+        kept.keep(ControlSocket(runtime.path, registry, provisioner).serve)
+        kept.start_soon(to_thread.run_sync, clean_stale, root, runtime.path)
         log.info("front started", extra={"fields": {"runtime": str(runtime.path)}})
-        return cls(Front(registry, Methods(registry, models, bare=dialect == "acp"), tasks), registry, tasks)
+        return cls(Front(registry, Methods(registry, models, bare=dialect == "acp"), kept), registry)
 
     async def stop(self, client: Connection, *, told: bool) -> None:
         """End everything. `told`: by a signal, so the client may still be there to hear of it."""

@@ -38,6 +38,7 @@ class _ClientRequest:
     """A request to the client. It outlives the epoch that asked; so does an answer that came early."""
 
     asked_by: int
+    ask: fx.AskClient
     reply: Reply | None = None
 
 
@@ -144,9 +145,9 @@ class Session:
             return [fx.SendData(request.reply)]
         return []
 
-    def open_requests(self) -> list[str]:
-        """Keys of requests that a client may still answer."""
-        return [key for key, request in self._requests.items() if request.reply is None]
+    def open_requests(self) -> list[fx.AskClient]:
+        """Requests that a client may still answer, as they were asked."""
+        return [request.ask for request in self._requests.values() if request.reply is None]
 
     # What the worker says
 
@@ -220,8 +221,9 @@ class Session:
     def _request(self, header: Header, payload: bytes) -> list[fx.Effect]:
         request = self._requests.get(header.key)
         if request is None or request.asked_by == self.epoch:
-            self._requests[header.key] = _ClientRequest(self.epoch)
-            return [fx.AskClient(header.key, header.status, payload)]
+            ask = fx.AskClient(header.key, header.status, payload)
+            self._requests[header.key] = _ClientRequest(self.epoch, ask)
+            return [ask]
         # Asked by an earlier epoch: one dialog, one answer.
         request.asked_by = self.epoch
         return [fx.SendData(request.reply)] if request.reply is not None else []
@@ -297,13 +299,12 @@ class Session:
     def close(self) -> list[fx.Effect]:
         """The session is closed for good: what is open is answered as cancelled, the worker goes."""
         self.closed = True
-        effects: list[fx.Effect] = []
+        effects = self._void_requests()
         for turn in [*([self.turn] if self.turn else []), *self.waiting]:
             effects += self._end_calls(turn, "The session was closed.")
             effects.append(fx.Answer(turn.ticket, encode(CANCELLED)))
         self.turn = None
         self.waiting.clear()
-        effects += self._void_requests()
         for replay in self._replays.values():
             details = "The session was closed while it was being loaded."
             effects.append(fx.Fail(replay.ticket, RequestError(INTERNAL_ERROR, details)))
@@ -364,7 +365,7 @@ class Session:
         ]
 
     def _void_requests(self) -> list[fx.Effect]:
-        void = [fx.WithdrawFromClient(key) for key in self.open_requests()]
+        void = [fx.WithdrawFromClient(ask.key) for ask in self.open_requests()]
         self._requests.clear()
         return list(void)
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from shared.journal import Journal
 from tests.leaks import Snapshot, left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,6 +27,22 @@ def pytest_configure(config: pytest.Config) -> None:
 def anyio_backend() -> str:
     """The product runs on anyio's asyncio backend; so do its tests."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def journals_are_closed(nothing_is_left: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A journal holds its file for as long as its process lives; here one process stands for many."""
+    made: list[Journal] = []
+    init = Journal.__init__
+
+    def tracked(journal: Journal, path: Path) -> None:
+        init(journal, path)
+        made.append(journal)
+
+    monkeypatch.setattr(Journal, "__init__", tracked)
+    yield
+    for journal in made:
+        journal.close()
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,9 @@ class Snapshot:
         return cls(frozenset(threading.enumerate()), _descriptors("self"), frozenset(_pids()))
 
 
-def left(before: Snapshot, folder: Path, patience: float = PATIENCE) -> tuple[list[str], list[psutil.Process]]:
+def left(
+    before: Snapshot, folder: Path, patience: float = PATIENCE
+) -> tuple[list[str], list[psutil.Process]]:
     """What is there and was not, in words, after giving it `patience` seconds to go; and the processes of it.
 
     A process counts that is a child of this one, or that works below `folder` (its working directory or an
@@ -77,7 +79,9 @@ def _found(before: Snapshot, folder: str) -> tuple[list[str], list[psutil.Proces
 def _is_pooled(thread: threading.Thread) -> bool:
     """A thread of a pool that outlives the test by design: of a running event loop, or trio's cache."""
     loop: Any = getattr(thread, "loop", None)
-    of_running_loop = type(thread).__module__.startswith("anyio.") and loop is not None and not loop.is_closed()
+    of_running_loop = (
+        type(thread).__module__.startswith("anyio.") and loop is not None and not loop.is_closed()
+    )
     return of_running_loop or thread.name.startswith("Trio thread")
 
 
@@ -86,19 +90,19 @@ def _descriptors(process: int | str) -> dict[int, str]:
     folder = f"/proc/{process}/fd"
     found: dict[int, str] = {}
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - runs twice a test: strings are enough
+        names = os.listdir(folder)
     except OSError:
         return found
     for name in names:
         try:
-            found[int(name)] = os.readlink(f"{folder}/{name}")  # noqa: PTH115 - as above
+            found[int(name)] = os.readlink(f"{folder}/{name}")
         except OSError:
             continue  # the one that listed the folder
     return found
 
 
 def _pids() -> list[int]:
-    return psutil.pids() if os.path.isdir("/proc/self") else []  # noqa: PTH112 - as above
+    return psutil.pids() if os.path.isdir("/proc/self") else []
 
 
 def _ours(pid: int, folder: str) -> psutil.Process | None:

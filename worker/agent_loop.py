@@ -64,7 +64,9 @@ class AgentLoop:
     calls: ToolCalls
     emit: Callable[[ev.Event], Awaitable[None]]
     partial: list[str] = field(default_factory=list)
-    """Text of the reply that is streaming: kept for the history if the user cancels."""
+    """Text of the reply that is streaming: kept for the history if the user cancels, shown by a load."""
+    thoughts: list[str] = field(default_factory=list)
+    """Thinking of the reply that is streaming."""
     message_id: str = ""
     _compacted: bool = False
 
@@ -121,7 +123,7 @@ class AgentLoop:
             thinking=brain.thinking,
         )
         self.message_id, told = uuid4().hex, False
-        self.partial.clear()
+        self._forget_partial()
         async with aclosing(brain.model.stream(request)) as items:
             async for item in items:
                 match item:
@@ -129,17 +131,17 @@ class AgentLoop:
                         self.partial.append(text)
                         await self.emit(ev.TextDelta(text, self.message_id))
                     case Thinking(text):
+                        self.thoughts.append(text)
                         await self.emit(ev.ThinkingDelta(text, self.message_id))
                     case Retrying(reason, delay):
                         # What came of the failed attempt is not the message: the next has its own id.
-                        self.partial.clear()
+                        self._forget_partial()
                         self.message_id = uuid4().hex
                         if not told:
                             await self.emit(ev.Error(f"\n[{reason} Trying again in {delay:.0f} s.]\n"))
                         told = True
                     case Reply():
                         await self._record(brain, item)
-        self.partial.clear()
         await self.emit(
             ev.UsageChanged(
                 used_tokens(self.history.records), brain.entry.window, cost(self.history, brain.entry)
@@ -172,6 +174,13 @@ class AgentLoop:
                 malformed={renamed.get(id_, id_): text for id_, text in reply.malformed.items()},
             )
         )
+
+        # Right after the write, with no wait in between: a load must find the text in one place.
+        self._forget_partial()
+
+    def _forget_partial(self) -> None:
+        self.partial.clear()
+        self.thoughts.clear()
 
 
 def cost(history: History, entry: ModelEntry) -> float | None:

@@ -147,11 +147,12 @@ def spawn(
     large process, so it runs on the loop; a `preexec_fn` makes it fork (4.6 ms until `true` has run,
     against 1.1). In a thread it would hold the GIL all the same.
     """
-    with contextlib.ExitStack() as opened:
+    with contextlib.ExitStack() as on_failure, contextlib.ExitStack() as ours:
         reads, writes = [], []
         for _ in (receive, receive_errors) if receive_errors else (receive,):
             read, write = os.pipe()
-            opened.callback(os.close, read)
+            on_failure.callback(os.close, read)
+            ours.callback(os.close, write)
             reads.append(read)
             writes.append(write)
             os.set_blocking(read, False)
@@ -159,20 +160,16 @@ def spawn(
                 # Fewer wake-ups in a flood. Refused when the user's pipes together are too large.
                 fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         names = frozenset(f"pipe:[{os.fstat(fd).st_ino}]" for fd in reads)
-        try:
-            popen = subprocess.Popen(
-                argv,
-                stdin=stdin,
-                stdout=writes[0],
-                stderr=writes[-1],
-                cwd=cwd,
-                env={**environment, MARKER: token},
-                start_new_session=True,
-            )
-        finally:
-            for fd in writes:
-                os.close(fd)
-        opened.pop_all()
+        popen = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=writes[0],
+            stderr=writes[-1],
+            cwd=cwd,
+            env={**environment, MARKER: token},
+            start_new_session=True,
+        )
+        on_failure.pop_all()
     return Child(
         popen,
         Claim(token, popen.pid, names),

@@ -66,7 +66,8 @@ class Commands:
                 done = await compact(self.history, await self.think(), command.argument)
                 if done is None:
                     return "There was nothing to gain by a summary; the conversation is as it was."
-                return f"The conversation was compacted: {before} tokens became a summary of {len(done.summary)} characters."
+                size = len(done.summary)
+                return f"The conversation was compacted: {before} tokens became {size} characters."
             case "rename":
                 if not command.argument:
                     return "Say the title after /rename."

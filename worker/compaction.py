@@ -31,9 +31,10 @@ LONGEST_RESULT: Final = 400_000
 """Characters: no single result may fill the window by itself."""
 
 _ASK: Final = (
-    "Write a summary of this conversation for yourself: it will be all that you know of it. Say what the user "
-    "wants, what was decided and why, what was done (files by path, commands, results), what is open, and what "
-    "comes next. Keep names, paths, numbers and error messages exactly. Answer with the summary alone."
+    "Write a summary of this conversation for yourself: it will be all that you know of it. Say what the "
+    "user wants, what was decided and why, what was done (files by path, commands, results), what is open, "
+    "and what comes next. Keep names, paths, numbers and error messages exactly. Answer with the summary "
+    "alone."
 )
 
 

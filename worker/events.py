@@ -80,7 +80,7 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class UsageChanged:
-    """Context tokens in use, the window's size, and the cost so far in US dollars where the price is known."""
+    """Context tokens in use, the window's size, and what it cost in US dollars where that is known."""
 
     used: int
     size: int

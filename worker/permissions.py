@@ -107,7 +107,7 @@ def _named(shell: Reading) -> Iterator[Access]:
         if not named.pattern:
             yield Access(Path(named.path), named.write)
         elif sum(glob.has_magic(part) for part in named.path.split("/")) <= 2:
-            for match in itertools.islice(glob.iglob(named.path), _MATCHES):  # noqa: PTH207 - Path.glob follows `**`
+            for match in itertools.islice(glob.iglob(named.path), _MATCHES):
                 yield Access(Path(match), named.write)
 
 

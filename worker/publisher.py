@@ -84,9 +84,11 @@ class Publisher:
         self.flush()
         self._send(Header("title"), encode(title))
 
-    async def replay(self, request_id: str, number: int, update: dict[str, Any]) -> None:
-        """Send the replay's `number`-th update, for the client that asked alone."""
-        await self._affordable()
+    def replay(self, request_id: str, number: int, update: dict[str, Any]) -> None:
+        """Send the replay's `number`-th update, for the client that asked alone.
+
+        Whatever the credit: a replay is one piece, so that live updates join it without a gap.
+        """
         line = update_line(self._session_id, update, self._dialect)
         self._send(Header("replay", request_id, str(number)), line)
 
@@ -121,7 +123,7 @@ class Publisher:
         """Flush merged text when its frame is due; runs as long as the worker."""
         while True:
             await self._frame_due.wait()
-            await anyio.sleep(self._last_chunk + FRAME - time.monotonic())
+            await anyio.sleep(max(self._last_chunk + FRAME - time.monotonic(), 0))
             self._frame_due = anyio.Event()
             self.flush()
 

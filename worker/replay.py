@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.records import Record
+    from worker.agent_loop import AgentLoop
     from worker.tools.base import Tool, ToolInput
 
 
@@ -82,6 +83,14 @@ def _described(tool: Tool[ToolInput], raw_input: dict[str, Any], cwd: Path) -> d
     described: dict[str, Any] = {"title": tool.title(args)}
     locations = tool.locations(args, cwd)
     return described | ({"locations": locations} if locations else {})
+
+
+def streaming(loop: AgentLoop) -> Iterator[dict[str, Any]]:
+    """What of the reply that is streaming was sent so far: it is in no record yet."""
+    if loop.thoughts:
+        yield chunk("agent_thought_chunk", "".join(loop.thoughts), loop.message_id)
+    if loop.partial:
+        yield chunk("agent_message_chunk", "".join(loop.partial), loop.message_id)
 
 
 def shown_tail(record: AssistantRecord, shown: dict[str, int]) -> Iterator[ev.Event]:

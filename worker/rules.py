@@ -97,6 +97,6 @@ def _words(command: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=256)
 def _spec(pattern: str, cwd: str) -> GitIgnoreSpec:
-    pattern = os.path.expanduser(pattern)  # noqa: PTH111 - a Path would drop a slash at the end
+    pattern = os.path.expanduser(pattern)
     pattern = f"/**/{pattern}" if "/" not in pattern.rstrip("/") else posixpath.join(cwd, pattern)
     return GitIgnoreSpec.from_lines([pattern])

@@ -5,6 +5,7 @@ It puts the parts together (history, model, tools, permissions) for each turn; w
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from dataclasses import dataclass
@@ -15,11 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from anyio import to_thread
 
-from shared import catalog, settings
+from shared import catalog, content, settings
 from shared.errors import INTERNAL_ERROR, RequestError
 from shared.faults import fault_point
 from shared.paths import config_dir
-from worker import commands, content, replay
+from worker import commands, replay
 from worker import events as ev
 from worker.agent_loop import AgentLoop, Brain
 from worker.boundaries import resolve
@@ -36,7 +37,6 @@ from worker.turn import Told, Turn, Work
 
 if TYPE_CHECKING:
     from shared.frames import Open, Prompt, Replay, WorkerSpec
-    from shared.records import Record
     from worker.models.base import Model
     from worker.publisher import Publisher
     from worker.requests import ClientRequests
@@ -77,6 +77,7 @@ class WorkerSession:
         self._one_turn = anyio.Lock()
         self._cancelled: set[str] = set()
         self._turn: Turn | None = None
+        self._running: AgentLoop | None = None
         self._told: Told | None = None
         self._roots: tuple[Path, ...] = ()
         self._chosen: _Chosen | None = None
@@ -91,7 +92,8 @@ class WorkerSession:
             self._settings = await to_thread.run_sync(settings.load, config_dir())
             self._catalog = catalog.load(self._settings.models, self.options["model"])
             self._processes.memory_limit = self._settings.memory_limit
-            folders = [self._cwd, *map(Path, frame.directories)]
+            # Spilled outputs are the session's own: the model is told to read on there.
+            folders = [self._cwd, *map(Path, frame.directories), self._folder / "spill"]
             self._roots = tuple(await to_thread.run_sync(lambda: [resolve(folder) for folder in folders]))
             problems = await self._history.load(frame.resuming)
         except (HistoryError, settings.SettingsError, catalog.CatalogError) as e:
@@ -136,13 +138,15 @@ class WorkerSession:
             if frame.turn_id in self._cancelled:
                 turn.cancel()
             try:
-                await turn.run(self._work(frame, told))
+                work = self._work(frame, told)
+                self._running = work.loop
+                await turn.run(work)
             except Exception as e:  # a defect of ours costs the turn, never the session
                 log.exception("turn failed")
                 details = f"The turn failed for a reason of ours ({type(e).__name__}). See the log."
                 self._publisher.answer(frame.turn_id, error=RequestError(INTERNAL_ERROR, details).to_json())
             finally:
-                self._turn = None
+                self._turn = self._running = None
 
     def _work(self, frame: Prompt, told: Told | None) -> Work:
         loop = self._loop(frame.turn_id, told)
@@ -171,10 +175,15 @@ class WorkerSession:
             )
             return
         fault_point("replay.begin")
-        records: list[Record] = list(self._history.records)
-        for number, update in enumerate(replay.updates(records, self._tools, self._cwd), start=1):
+        # From here to the answer without a wait: what is sent after it is not in it, and nothing is lost.
+        self._publisher.flush()
+        whole = itertools.chain(
+            replay.updates(self._history.records, self._tools, self._cwd),
+            replay.streaming(self._running) if self._running is not None else (),
+        )
+        for number, update in enumerate(whole, start=1):
             if number > frame.skip:
-                await self._publisher.replay(frame.request_id, number, update)
+                self._publisher.replay(frame.request_id, number, update)
         self._publisher.answer(frame.request_id, {})
 
     def _loop(self, turn_id: str, told: Told | None) -> AgentLoop:

@@ -158,7 +158,7 @@ def _texts(program: str, argv: Sequence[Word]) -> list[str]:
 
 
 def _joined(folder: str, text: str) -> str:
-    return os.path.join(folder, os.path.expanduser(text))  # noqa: PTH111, PTH118 - a Path would drop `x/..`
+    return os.path.join(folder, os.path.expanduser(text))
 
 
 def _before_pattern(pattern: str) -> str:

@@ -84,7 +84,7 @@ class Walk:
     def __init__(self) -> None:
         self.unreadable = ""
         self.found = Findings()
-        self._variables: dict[str, str] = {"HOME": os.path.expanduser("~"), "PWD": "."}  # noqa: PTH111
+        self._variables: dict[str, str] = {"HOME": os.path.expanduser("~"), "PWD": "."}
         self._nesting = 0
 
     def nested(self, command: str, folders: Folders, depth: int) -> None:

@@ -22,7 +22,7 @@ from pydantic_core import from_json, to_json
 from setproctitle import setproctitle
 
 from shared.frames import WorkerSpec
-from shared.processes import become_subreaper, descendants, signal_all
+from shared.processes import become_subreaper, descendants, die_with_parent, signal_all
 
 MAX_MESSAGE: Final = 64 * 1024
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
@@ -146,12 +146,28 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()
     setproctitle("iac-code: zygote")
+    link = socket.socket(fileno=int(sys.argv[1]))
+    # The imports take seconds, in which nobody reads the lifeline; there is nothing below to be ended yet.
+    die_with_parent()
+    if _is_closed(link):
+        return
     from worker import warm
 
     warm.warm()
     gc.collect()
     gc.freeze()  # so that the collector does not touch, and copy, what children share
-    Zygote(socket.socket(fileno=int(sys.argv[1]))).serve()
+    die_with_parent(0)
+    Zygote(link).serve()
+
+
+def _is_closed(link: socket.socket) -> bool:
+    """The front ended before this process could ask to be told."""
+    try:
+        return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 if __name__ == "__main__":

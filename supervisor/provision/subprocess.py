@@ -69,25 +69,26 @@ class SubprocessProvisioner:
         return self._handles[key]
 
     def _start(self, spec: WorkerSpec, lock_fd: int) -> SubprocessHandle:
-        lifeline_read, lifeline_write = os.pipe()
-        spec_read, spec_write = os.pipe()
-        spec = spec.model_copy(update={"lifeline_fd": lifeline_read, "lock_fd": lock_fd})
-        kept = [fd for fd in (spec_read, lifeline_read, lock_fd) if fd >= 0]
-        try:
-            os.write(spec_write, spec.encode())  # under 64 KiB: a pipe takes it whole
-            process = subprocess.Popen(
-                [sys.executable, "-m", "worker.main", str(spec_read)],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.STDOUT,
-                pass_fds=kept,
-                start_new_session=True,
-            )
-        except OSError as e:
-            os.close(lifeline_write)
-            raise CannotSpawn(f"The worker could not be started: {e.strerror}.") from e
-        finally:
-            for fd in (lifeline_read, spec_read, spec_write):
-                os.close(fd)
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as on_failure:
+            try:
+                lifeline_read, lifeline_write = os.pipe()
+                theirs.callback(os.close, lifeline_read)
+                on_failure.callback(os.close, lifeline_write)
+                spec_read, spec_write = os.pipe()
+                theirs.callback(os.close, spec_read)
+                theirs.callback(os.close, spec_write)
+                spec = spec.model_copy(update={"lifeline_fd": lifeline_read, "lock_fd": lock_fd})
+                os.write(spec_write, spec.encode())  # under 64 KiB: a pipe takes it whole
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "worker.main", str(spec_read)],
+                    stdin=subprocess.DEVNULL,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[fd for fd in (spec_read, lifeline_read, lock_fd) if fd >= 0],
+                    start_new_session=True,
+                )
+            except OSError as e:
+                raise CannotSpawn(f"The worker could not be started: {e.strerror}.") from e
+            on_failure.pop_all()
         return SubprocessHandle(process, lifeline_write)
 
     def live_pids(self) -> set[int]:

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 WARM_WITHIN: Final = 30.0
 """Seconds for the zygote's imports; 2 is usual, a cold disk on a busy machine takes more."""
+ANSWER_WITHIN: Final = 5.0
+"""Seconds for a fork (12 ms) or a sweep; a zygote that takes longer is stopped or hangs, and is replaced."""
 MAX_MESSAGE: Final = 64 * 1024
 
 
@@ -43,7 +45,7 @@ def start_process(log_fd: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours.setblocking(False)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "worker.zygote", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", "worker.zygote", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=log_fd,
             stderr=log_fd,
@@ -83,13 +85,8 @@ class ForkedHandle:
                 with anyio.move_on_after(0.02):
                     await self._told.wait()
         if self._exit is None:
-            # The zygote is dead, so the worker became our child.
-            with contextlib.suppress(ChildProcessError):
-                found = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG)
-                if found is not None:
-                    killed = found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
-                    self._exit = Exit(None, found.si_status) if killed else Exit(found.si_status, None)
-        return self._exit or Exit(None, None)
+            self._exit = _reaped(self._pidfd)
+        return self._exit
 
     def signal(self, number: signal.Signals) -> None:
         """See WorkerHandle."""
@@ -103,6 +100,16 @@ class ForkedHandle:
             if fd is not None:
                 os.close(fd)
         self._lifeline = self._pidfd = None
+
+
+def _reaped(pidfd: int) -> Exit:
+    """How a process ended that became our child when its zygote died; unknown if it was not ours to reap."""
+    with contextlib.suppress(ChildProcessError):
+        found = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+        if found is not None:
+            killed = found.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+            return Exit(None, found.si_status) if killed else Exit(found.si_status, None)
+    return Exit(None, None)
 
 
 class Zygote:
@@ -168,8 +175,12 @@ class Zygote:
             case "forked":
                 assert self._pending is not None
                 key, lifeline = self._pending
-                handle = ForkedHandle(message["pid"], fds[0], lifeline, lambda: self.dead)
-                self._forked[key] = handle
+                if fds:
+                    handle = ForkedHandle(message["pid"], fds[0], lifeline, lambda: self.dead)
+                    self._forked[key] = handle
+                else:
+                    # Without its lifeline, which is closed now, the worker ends.
+                    self._refused = "The front has no file descriptor left for it."
                 self._fork_told.set()
             case "refused":
                 self._refused = message["reason"]
@@ -200,10 +211,10 @@ class Zygote:
             self._pending = (key, lifeline_write)
             fds = [lifeline_read, lock_fd] if lock_fd >= 0 else [lifeline_read]
             try:
-                # Shielded: an answer that nobody waited for would be taken for the next request's.
-                with anyio.CancelScope(shield=True):
-                    await self._send({"op": "fork", "spec": spec.encode().decode()}, fds)
-                    await self._fork_told.wait()
+                await self._ask({"op": "fork", "spec": spec.encode().decode()}, fds, self._fork_told)
+            except CannotSpawn:
+                os.close(lifeline_write)
+                raise
             finally:
                 os.close(lifeline_read)
             if key not in self._forked:
@@ -219,9 +230,20 @@ class Zygote:
             self._sweep_told = anyio.Event()
             self._swept.clear()
             with contextlib.suppress(CannotSpawn):
-                await self._send({"op": "sweep", "signal": int(number)}, [])
-                await self._sweep_told.wait()
+                await self._ask({"op": "sweep", "signal": int(number)}, [], self._sweep_told)
             return self._swept[-1] if self._swept else 0
+
+    async def _ask(self, message: dict[str, Any], fds: list[int], told: anyio.Event) -> None:
+        # Shielded: an answer that nobody waited for would be taken for the next request's.
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(ANSWER_WITHIN):
+                await self._send(message, fds)
+                await told.wait()
+                return
+            log.error("the zygote does not answer and is killed", extra={"fields": {"zygote": self.pid}})
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await told.wait()
 
     async def _send(self, message: dict[str, Any], fds: list[int]) -> None:
         while True:

@@ -83,7 +83,7 @@ class ZygoteProvisioner:
                 break
             try:
                 return await zygote.fork(spec, lock_fd)
-            except CannotSpawn as e:
+            except (CannotSpawn, OSError) as e:
                 log.warning("no fork for session %s: %s", spec.session_id, e)
                 await anyio.lowlevel.checkpoint()  # `run` replaces a dead zygote
         return await self._fallback.spawn(spec, lock_fd)
@@ -109,7 +109,9 @@ class ZygoteProvisioner:
     async def aclose(self) -> None:
         """See WorkerProvisioner."""
         self._ending = True
-        if self._zygote is not None:
+        if self._zygote is not None and not self._zygote.warm:
+            self._zygote.kill()  # it imports and does not listen; nothing is below it yet
+        elif self._zygote is not None:
             self._zygote.let_go()
             with anyio.move_on_after(0.5) as waiting:
                 await self._zygote.gone()

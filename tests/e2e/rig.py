@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import psutil
 
 from tests.double import serving
-from tests.e2e.client import start_agent
+from tests.e2e.client import PATIENCE, start_agent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
     from tests.double import Double
@@ -92,6 +93,13 @@ async def rig(
             yield Rig(client, double, home, work)
             assert client.stderr == b""
         assert double.refusals == []
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what other processes do, which no event here tells. Raises TimeoutError."""
+    with anyio.fail_after(PATIENCE):
+        while not condition():  # noqa: ASYNC110
+            await anyio.sleep(0.02)
 
 
 def running_command(text: str) -> list[int]:

@@ -6,11 +6,10 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-import anyio
 import pytest
 
 from tests.e2e.client import permission
-from tests.e2e.rig import rig, running_command
+from tests.e2e.rig import rig, running_command, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +67,7 @@ async def test_a_kill_while_the_answer_streams_begins_a_new_message(tmp_path: Pa
         r.kill_worker(session)
         assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
         chunks = r.client.updates(session, "agent_message_chunk")
-        assert [u["messageId"] for u in chunks if "the-end" in u["content"]["text"]][0] not in old
+        assert next(u["messageId"] for u in chunks if "the-end" in u["content"]["text"]) not in old
         assert any("restarted" in u["content"]["text"] for u in chunks)
         assert [record["kind"] for record in r.records(session)] == ["user", "assistant", "turn_end"]
 
@@ -79,17 +78,13 @@ async def test_a_kill_mid_tool_does_not_run_the_tool_again(tmp_path: Path) -> No
         nap = f"sleep {os.getpid()}"
         command = f'@tool bash {{"command": "echo two >> two.txt; {nap}"}}'
         id_ = await r.client.begin_prompt(session, f"{command}\n@text told")
-        with anyio.fail_after(20):
-            while not running_command(nap):
-                await anyio.sleep(0.02)
+        await until(lambda: bool(running_command(nap)))
         r.kill_worker(session)
         assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
         assert (r.work / "two.txt").read_text() == "two\n"
         assert "interrupt" in r.asked()
         assert list(r.statuses(session).values()) == ["failed"]
-        with anyio.fail_after(10):
-            while running_command(nap):
-                await anyio.sleep(0.02)
+        await until(lambda: not running_command(nap))
 
 
 async def test_an_interrupted_tool_asks_again_until_the_turn_ends(tmp_path: Path) -> None:
@@ -102,9 +97,7 @@ async def test_an_interrupted_tool_asks_again_until_the_turn_ends(tmp_path: Path
             session,
             f'@tool bash {{"command": "{nap}"}}\n@text so\n@tool bash {{"command": "echo again"}}\n@text end',
         )
-        with anyio.fail_after(20):
-            while not running_command(nap):
-                await anyio.sleep(0.02)
+        await until(lambda: bool(running_command(nap)))
         assert _permissions(r) == asked, "an always did not hold"
         r.kill_worker(session)
         assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
@@ -123,9 +116,7 @@ async def test_an_open_permission_outlives_the_worker_and_is_asked_once(tmp_path
         id_ = await r.client.begin_prompt(session, '@tool bash {"command": "echo p >> p.txt"}\n@text end')
         request = await r.client.wait_for(lambda m: m.get("method") == "session/request_permission")
         old = r.kill_worker(session)
-        with anyio.fail_after(20):
-            while (worker := r.client.worker(session)) is None or worker.pid == old:
-                await anyio.sleep(0.02)
+        await until(lambda: (w := r.client.worker(session)) is not None and w.pid != old)
         assert list(r.statuses(session).values()) == ["pending"]
         assert not (r.work / "p.txt").exists()
         await r.client.respond(request, permission(request, "allow_once"))
@@ -199,21 +190,15 @@ async def test_a_worker_whose_loop_is_blocked_is_killed_with_its_stacks_kept(
         answer = await r.client.prompt(session, "@text back")
         assert answer["result"]["stopReason"] == "end_turn"
         report = r.sessions / session / "crash-1.txt"
-        with anyio.fail_after(10):
-            while not (report.exists() and "stacks" in report.read_text()):
-                await anyio.sleep(0.02)
+        await until(lambda: report.exists() and "stacks" in report.read_text())
         text = report.read_text()
         assert "did not answer" in text
         assert "faults.py" in text, "the stacks do not show where it hung"
 
 
 async def test_a_session_that_cannot_live_fails_and_load_revives_it(tmp_path: Path) -> None:
-    async with rig(
-        tmp_path,
-        env={
-            "IAC_CODE_FAULTS": f"kill@turn.begin:{tmp_path / 'a'},kill@turn.begin:{tmp_path / 'b'},kill@turn.begin:{tmp_path / 'c'},kill@turn.begin:{tmp_path / 'd'}"
-        },
-    ) as r:
+    deaths = ",".join(f"kill@turn.begin:{tmp_path / name}" for name in "abcd")
+    async with rig(tmp_path, env={"IAC_CODE_FAULTS": deaths}) as r:
         other = await r.client.new_session(r.work)
         session = await r.client.new_session(r.work)
         for name in "abcd":

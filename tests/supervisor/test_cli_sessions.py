@@ -93,7 +93,7 @@ def test_a_title_cannot_steer_the_terminal(
 
 
 def test_show_tells_the_conversation(stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
-    journal.Journal(stored("s1") / journal.HISTORY).append(TURN)
+    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(journal.encode, TURN)))
     assert sessions.show("s1", as_json=False) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line]
     assert shown == ["› make it so", "Making it.", '→ bash {"command": "make so"}', "✗ bash failed"]
@@ -102,7 +102,7 @@ def test_show_tells_the_conversation(stored: Callable[..., Path], capsys: pytest
 def test_show_as_json_gives_every_record(
     stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    journal.Journal(stored("s1") / journal.HISTORY).append(TURN)
+    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(journal.encode, TURN)))
     sessions.show("s1", as_json=True)
     kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
     assert kinds == ["user", "assistant", "tool_start", "tool_result", "turn_end"]

@@ -167,6 +167,32 @@ async def test_a_near_miss_in_a_large_file_is_found_quickly(session: Session) ->
     assert anyio.current_time() - started < 3
 
 
+@pytest.mark.parametrize(
+    ("data", "old", "new"),
+    [
+        ("a" * 4_000_000, "a", "b"),
+        ("x y\n" * 500_000, "x y\n" * 500 + "z", "b"),
+        ("x  y\n" * 300_000, "x y\n" * 500 + "z", "b"),
+        ("if x:\n    return value\n" * 100_000, "if x:\n    return values\n" * 1000, "b"),
+        (" " * 2_000_000 + "\n", " " * 5000 + "x", "b"),
+        ("a\r\nb\n" * 200_000, "a\nb\n" * 2000 + "c", "b"),
+        ("a\r\n" * 1500 + "b\n", "a\n" * 1500 + "b\n", "a\n" * 1500 + "c\n"),
+        ("word " * 400_000, "wrod " * 400, "b"),
+    ],
+)
+async def test_no_text_makes_an_edit_slow(session: Session, data: str, old: str, new: str) -> None:
+    (session.folder / "f").write_bytes(data.encode())
+    with anyio.fail_after(10):
+        await session.edit("f", old, new)
+        await session.edit("f", old, new, replace_all=True)
+
+
+async def test_very_many_places_are_not_replaced_at_once(session: Session) -> None:
+    (session.folder / "f").write_text("a" * 200_000)
+    output = await session.edit("f", "a", "b", replace_all=True)
+    assert "more than 100000 times" in output.text
+
+
 async def test_a_file_that_was_never_read_is_not_edited(session: Session) -> None:
     (session.folder / "f").write_text("a")
     output = await session.call("edit_file", path="f", old_string="a", new_string="b")

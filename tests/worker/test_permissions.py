@@ -64,9 +64,10 @@ MORE: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A working directory with links that lead out of it, below a home folder."""
+    tmp_path = tmp_path_factory.mktemp("top")
     folder = tmp_path / "home" / "work"
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "a.py").touch()
@@ -75,9 +76,13 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "out").symlink_to(tmp_path)
     (folder / "env-link").symlink_to(".env")
     (folder / "dangling").symlink_to("/etc/iac-code-test")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("IAC_CODE_CONFIG_DIR", raising=False)
     return resolve(folder)
+
+
+@pytest.fixture(autouse=True)
+def home(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(root.parent))
+    monkeypatch.delenv("IAC_CODE_CONFIG_DIR", raising=False)
 
 
 def call(root: Path, tool: str, given: str) -> Call:
@@ -274,8 +279,8 @@ def test_the_decision(root: Path, number: int) -> None:
     assert (decision.verdict, reason in decision.reason) == (verdict, True), decision.reason
 
 
-def test_additional_folders_are_inside(root: Path, tmp_path: Path) -> None:
-    roots = (root, resolve(tmp_path / "home" / "notes"))
+def test_additional_folders_are_inside(root: Path) -> None:
+    roots = (root, root.parent / "notes")
     for tool, given in (("write_file", "~/notes/x"), ("bash", "touch ~/notes/x")):
         assert decide(call(root, tool, given), Policy("bypass_permissions", roots)).verdict == "allow"
         assert decide(call(root, tool, given), Policy("bypass_permissions", (root,))).verdict == "ask"

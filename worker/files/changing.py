@@ -106,12 +106,12 @@ async def change_file(
         note = ""
         stamp: str | None
         if await written_by_editor(context, path, data):
-            stamp, note = await to_thread.run_sync(_settle, path, data, before, reach)
+            _written[context.session_dir, path] = digest(data)
+            stamp, note = await to_thread.run_sync(_settle, context, path, data, before, reach)
         else:
             if unsaved is not None:
                 change, data = await to_thread.run_sync(_planned, plan, _source(before))
-            stamp = await to_thread.run_sync(write_whole, path, data, before.stat if before else None, reach)
-        _written[context.session_dir, path] = stamp or digest(data)
+            stamp = await to_thread.run_sync(_write, context, path, data, before, reach)
     return _output(named, change, created=before is None, stamps=_stamps(path, stamp), note=note)
 
 
@@ -180,7 +180,16 @@ def _planned(plan: Callable[[Source], Change], source: Source) -> tuple[Change, 
         ) from e
 
 
-def _settle(path: Path, data: bytes, before: _Loaded | None, reach: Reach) -> tuple[str | None, str]:
+def _write(context: ToolContext, path: Path, data: bytes, before: _Loaded | None, reach: Reach) -> str:
+    stamp = write_whole(path, data, before.stat if before else None, reach)
+    # Here, so that the session knows its own file even if the call is cancelled meanwhile.
+    _written[context.session_dir, path] = stamp
+    return stamp
+
+
+def _settle(
+    context: ToolContext, path: Path, data: bytes, before: _Loaded | None, reach: Reach
+) -> tuple[str | None, str]:
     """What the disk has after the editor wrote: its stamp, and a note if it is not what was asked.
 
     Line ends and a byte order mark that the editor took for its own are put right.
@@ -195,7 +204,7 @@ def _settle(path: Path, data: bytes, before: _Loaded | None, reach: Reach) -> tu
         return found.stamp, " The editor has the change, but has not saved it yet."
     encoding = detect(found.data)
     if encoding is not None and same_text(encoding.decode(found.data), data.decode()):
-        return write_whole(path, data, found.stat, reach), ""
+        return _write(context, path, data, found, reach), ""
     return None, " The editor saved something else, formatted perhaps: read it again before the next edit."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import re
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from worker.tools.base import ToolError
 _NEWLINE: Final = re.compile(r"\r?\n")
 _LISTED: Final = 10
 """Line numbers named of a string that occurs too often."""
+_MOST: Final = 100_000
+"""Places that are replaced in one edit."""
+_ALIGNED: Final = 1_000_000
+"""Pairs of lines that are compared; difflib takes up to 0.5 s for so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,10 @@ def replacements(text: str, old: str, new: str, *, everywhere: bool) -> list[Rep
     found = _occurrences(text, old)
     if not found:
         raise ToolError(f"old_string does not occur in the file, so nothing was changed.{nearest(text, old)}")
-    if len(found) > 1 and not everywhere:
+    times = f"{len(found)} times" if len(found) <= _MOST else f"more than {_MOST} times"
+    if len(found) > _MOST or (len(found) > 1 and not everywhere):
         raise ToolError(
-            f"old_string occurs {len(found)} times, at lines {_line_numbers(text, found)}, "
+            f"old_string occurs {times}, at lines {_line_numbers(text, found)}, "
             "so nothing was changed. Give more of the text around the place, or set replace_all."
         )
     return [Replacement(s, e, fit_line_ends(text, s, e, new)) for s, e in found]
@@ -60,29 +66,24 @@ def spliced(text: str, changes: list[Replacement]) -> str:
 
 
 def _occurrences(text: str, old: str) -> list[tuple[int, int]]:
-    """All places of `old`, apart; two that overlap count as two if there are no more."""
+    """All places of `old`, apart and at most one more than `_MOST`; two that overlap are two if alone."""
     # The cheap tests first: to count CRLF takes 0.8 ms a MB.
     if "\n" not in old or "\r" not in text or not (crlf := text.count("\r\n")):
         return _literal(text, old)
     if crlf == text.count("\n"):
         return _literal(text, _NEWLINE.sub("\r\n", old))
-    pattern = re.compile(r"\r?\n".join(re.escape(line) for line in re.split(r"(?<!\r)\n", old)))
-    found = [match.span() for match in pattern.finditer(text)]
-    if len(found) == 1:
-        start, end = found[0]
-        again = pattern.search(text, start + 1)
-        # From within a CRLF the same place is found once more, by its line feed alone.
-        if again is not None and again.end() == end:
-            again = pattern.search(text, again.start() + 1)
-        if again is not None:
-            found.append(again.span())
-    return found
+    if "\r\n" in old:
+        return _literal(text, old)
+    # Both kinds: found in the text without carriage returns, and told back by how many were dropped before.
+    dropped = [match.start() - i for i, match in enumerate(re.finditer("\r\n", text))]
+    found = _literal(text.replace("\r\n", "\n"), old)
+    return [(s + bisect.bisect_left(dropped, s), e + bisect.bisect_left(dropped, e)) for s, e in found]
 
 
 def _literal(text: str, old: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     at = text.find(old)
-    while at >= 0:
+    while at >= 0 and len(found) <= _MOST:
         found.append((at, at + len(old)))
         at = text.find(old, at + len(old))
     if len(found) == 1:
@@ -140,8 +141,9 @@ def _with_ends(new: str, ends: list[str]) -> str:
 
 def _aligned(old: list[str], ends: list[str], new: list[str]) -> list[str]:
     """A line end for each new line but the last, from the old lines that they stand for."""
-    following = ends[-1]
-    fitted = [following] * (len(new) - 1)
+    fitted = [ends[-1]] * (len(new) - 1)
+    if len(old) * len(new) > _ALIGNED:
+        return [ends[min(j, len(ends) - 1)] for j in range(len(fitted))]
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for j in range(j1, min(j2, len(fitted))):
             i = i1 + (j - j1) if tag == "equal" else min(i1 + (j - j1), max(i2 - 1, i1 - 1, 0))

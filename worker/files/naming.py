@@ -28,4 +28,4 @@ FilePath = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_
 def absolute(path: str, cwd: Path) -> Path:
     """The absolute path for one that a call gives: `~` is the home folder, the rest is below `cwd`."""
     # Not Path.expanduser, which raises for a user that does not exist.
-    return cwd / os.path.expanduser(path)  # noqa: PTH111
+    return cwd / os.path.expanduser(path)

@@ -1,0 +1,193 @@
+"""A whole run: the double, the fronts one after the other, the players, the strikes, and what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import psutil
+from anyio import to_thread
+
+from ops.chaos_run.agent import Agent, FrontGone, start
+from ops.chaos_run.plan import fault_list, strikes
+from ops.chaos_run.player import Player
+from ops.chaos_run.striker import Striker
+from ops.chaos_run.verdict import Seen
+from shared.processes import become_subreaper, descendants, signal_all
+from tests.e2e.client import offline_environment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+SETTINGS: Final = {"unresponsive_after": 1.5, "kill_after_in_turn": 2.5, "kill_after_idle": 2.5}
+"""Seconds: hangs are found, and recovered from, within a run."""
+_WARM: Final = 30.0
+"""Seconds that a front has until each session has had a turn; the run's clock stands still so long."""
+_DRAIN: Final = 30.0
+"""Seconds that turns have to end after the last strike."""
+_GONE_WITHIN: Final = 1.0
+"""Seconds after its front's death in which the last of its processes is gone."""
+
+
+@asynccontextmanager
+async def _double() -> AsyncIterator[int]:
+    """The model's double in a process of its own; its port."""
+    command = [sys.executable, "-m", "tests.double", "0", os.devnull]
+    async with await anyio.open_process(command, stdin=None, stderr=None) as process:
+        assert process.stdout is not None
+        try:
+            yield int(await process.stdout.receive())
+        finally:
+            process.kill()
+
+
+class Run:
+    """One run below `home`; `seen()` is what there is to judge when `play` has returned."""
+
+    def __init__(self, home: Path, seed: int, sessions: int, seconds: float) -> None:
+        self._home = home
+        self._seed = seed
+        self._plan = strikes(seed, sessions, seconds)
+        self._seconds = seconds
+        self._players = [Player(seed, number, home / f"work-{number}") for number in range(sessions)]
+        self._agents: list[Agent] = []
+        self._there = anyio.Event()
+        self._over = False
+        self._left = 0
+        self._stopped_at = 0.0
+        for folder in ("armed", "config", "run", *(player.cwd.name for player in self._players)):
+            (home / folder).mkdir()
+        (home / "config" / "settings.json").write_text(json.dumps(SETTINGS))
+        self._striker = Striker(home / "armed")
+
+    async def play(self) -> None:
+        """Play all sessions for the run's time, strike, let every turn end, end the front."""
+        become_subreaper()  # whatever outlives a front shows up below this process
+        async with _double() as port, anyio.create_task_group() as tasks:
+            self._environment = offline_environment(self._home) | {
+                "ANTHROPIC_API_KEY": "sk-double",
+                "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
+                "NO_PROXY": "127.0.0.1",
+                "XDG_RUNTIME_DIR": str(self._home / "run"),
+                "IAC_CODE_FAULTS": fault_list(str(self._home / "armed")),
+            }
+            spared = {process.pid for process in descendants(os.getpid())}
+            await self._start(tasks)
+            tasks.start_soon(self._striker.watch_armed)
+            with anyio.move_on_after(self._seconds + 2 * _WARM + _DRAIN):
+                async with anyio.create_task_group() as playing:
+                    for player in self._players:
+                        playing.start_soon(self._play, player)
+                    await self._strike(tasks)
+            self._stopped_at = time.time()
+            await self._end()
+            left = descendants(os.getpid(), spare=spared)
+            self._left += len(left)
+            signal_all(left, signal.SIGKILL)
+            tasks.cancel_scope.cancel()
+
+    async def _start(self, tasks: anyio.abc.TaskGroup) -> None:
+        self._agents.append(await start(self._environment, self._route, self._seed, tasks))
+        self._there.set()
+
+    def _route(self, session_id: str, update: dict[str, Any]) -> None:
+        for player in self._players:
+            if player.session_id == session_id:
+                player.take(update)
+
+    async def _play(self, player: Player) -> None:
+        known: Agent | None = None
+        while not self._over:
+            await self._there.wait()
+            agent = self._agents[-1]
+            with contextlib.suppress(FrontGone):
+                if known is not agent:
+                    await player.open(agent)
+                    known = agent
+                while not self._over:
+                    await player.turn(agent)
+
+    async def _strike(self, tasks: anyio.abc.TaskGroup) -> None:
+        await self._all_turn()
+        began = time.monotonic()
+        for strike in self._plan:
+            await anyio.sleep(max(began + strike.at - time.monotonic(), 0))
+            front = self._agents[-1].process.pid
+            if strike.kind == "front":
+                self._there = anyio.Event()
+                below = descendants(front)
+                await self._striker.strike(strike, front, "")
+                stopped = time.monotonic()
+                await self._agents[-1].process.wait()
+                tasks.start_soon(self._count_left, below)
+                await self._start(tasks)
+                await self._all_turn()
+                began += time.monotonic() - stopped
+            else:
+                await self._striker.strike(strike, front, self._players[strike.session].session_id)
+        await anyio.sleep(max(began + self._seconds - time.monotonic(), 0))
+        self._striker.disarm()
+        self._over = True
+
+    async def _all_turn(self) -> None:
+        """Each session has had a turn in this front. Until then, seconds, there is little to strike at."""
+        with anyio.move_on_after(_WARM):
+            for player in self._players:
+                player.turned = anyio.Event()
+            for player in self._players:
+                await player.turned.wait()
+
+    async def _count_left(self, processes: list[psutil.Process]) -> None:
+        _, alive = await to_thread.run_sync(lambda: psutil.wait_procs(processes, timeout=_GONE_WITHIN))
+        self._left += len(alive)
+
+    async def _end(self) -> None:
+        """As an editor ends it: by the end of its stdin."""
+        process = self._agents[-1].process
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        with anyio.move_on_after(5):
+            await process.wait()
+        if process.returncode is None:
+            self._left += 1
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    def seen(self) -> Seen:
+        """What was seen, and what is on disk. Blocking."""
+        effects = {
+            player.number: (player.cwd / "effects").read_text().split()
+            for player in self._players
+            if (player.cwd / "effects").exists()
+        }
+        return Seen(
+            players=self._players,
+            hits=self._striker.hits,
+            effects=effects,
+            log=self._log(),
+            answers=[Counter(agent.answers) for agent in self._agents],
+            bad_lines=sum(agent.bad_lines for agent in self._agents),
+            left=self._left,
+        )
+
+    def _log(self) -> list[dict[str, Any]]:
+        """The product's log, up to when the front was told to end; stray prints in it are passed over."""
+        entries = []
+        for path in sorted((self._home / "config" / "logs").glob("*.jsonl*"), reverse=True):
+            for line in path.read_text(errors="replace").splitlines():
+                with contextlib.suppress(ValueError, TypeError, KeyError):
+                    entry = json.loads(line)
+                    if datetime.fromisoformat(entry["time"]).timestamp() <= self._stopped_at:
+                        entries.append(entry)
+        return entries
