@@ -1,4 +1,4 @@
-"""Sessions that stream while processes are killed, stopped and hung lose nothing; and the judge would see it."""
+"""Sessions that stream while processes are killed and hung lose nothing; and the judge would see it."""
 
 from __future__ import annotations
 
