@@ -47,7 +47,7 @@ def _no_nul(text: str) -> str:
 def _variables(variables: dict[str, str]) -> dict[str, str]:
     for name, value in variables.items():
         if not name or "=" in name or "\0" in name + value:
-            raise ValueError(f"{name[:100]!r} is not the name of an environment variable, or its value holds a NUL")
+            raise ValueError(f"{name[:100]!r} cannot be the name of a variable, or its value holds a NUL")
     return variables
 
 
@@ -101,7 +101,7 @@ class RemoteServer(_Server):
 
 
 def _transport(server: Any) -> str | None:
-    """Which model a server is one of, by its `type`, or by its `url` where it has neither type nor command."""
+    """The model of a server: by its `type`, or by its `url` where it has neither type nor command."""
     if isinstance(server, BaseModel):
         return "stdio" if isinstance(server, StdioServer) else "remote"
     if not isinstance(server, dict):

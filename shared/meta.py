@@ -43,6 +43,8 @@ class Meta(BaseModel):
     parent: str | None = None
     """The session that it was forked from."""
     closed: bool = False
+    turn: str | None = None
+    """The turn that runs, or that a front which died left open."""
     epoch: int = 0
     """The incarnation of the worker that ran last."""
 

@@ -80,6 +80,8 @@ class Settings(BaseModel):
     rules: tuple[RuleSetting, ...] = ()
     withhold: tuple[str, ...] = ()
     """Names of further environment variables that tools do not get."""
+    resume_after_restart: bool = False
+    """A shared agent that starts takes up the turns that were running when it ended."""
     editor_terminal: bool = False
     """Run bash in a terminal of the client where it offers one."""
     models: tuple[dict[str, Any], ...] = ()

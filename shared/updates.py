@@ -3,6 +3,7 @@
 In dialect `both` each update repeats `sessionUpdate` as `type`, a chunk's text as `text`, and a tool
 call's `rawInput` and `rawOutput` as `raw_input` and `raw_output`; all clients that were tried accept
 the pair. In dialect `acp` those are left out. An optional field that is absent is omitted, never null.
+The answer of a prompt differs too: the standard has no `usage` at its root.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ def _reference_keys(update: dict[str, Any]) -> dict[str, Any]:
         if standard in update:
             extra[reference] = update[standard]
     return extra
+
+
+def prompt_result(stop_reason: str, usage: dict[str, int], dialect: Dialect) -> dict[str, Any]:
+    """The `result` of a prompt. `usage` has `inputTokens`, `outputTokens` and `totalTokens` of the turn."""
+    if dialect == "acp":
+        return {"stopReason": stop_reason, "_meta": {"usage": usage}}
+    return {"stopReason": stop_reason, "usage": usage}
 
 
 def chunk(

@@ -12,50 +12,63 @@ import sys
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.lowlevel
 
-from shared import jsonrpc
-from shared.errors import INVALID_REQUEST, RequestError
 from shared.logs import open_log
 from shared.paths import logs_dir
+from supervisor.client_loop import serve_client
 from supervisor.connection import Connection
-from supervisor.effects import Ticket
-from supervisor.handshake import initialize_result
-from supervisor.stdio import OutputBuffer, open_nonblocking, read_chunk, take_stdout
+from supervisor.stdio import OutputBuffer, open_nonblocking, take_stdout
 
 if TYPE_CHECKING:
     import socket
     import subprocess
+    from collections.abc import Awaitable, Callable
 
     from shared.updates import Dialect
+    from supervisor.front import Front
     from supervisor.server import Server
 
     Started = tuple[subprocess.Popen[bytes], socket.socket] | None
-
-NOT_INITIALIZED = "The first request must be initialize."
 
 
 def main(argv: list[str]) -> int:
     """Serve stdin and stdout until the client is gone; the process's exit code.
 
     `argv` are the words after `acp`. A start that fails is told in one line on stderr, with code 1.
+    Where this user's shared agent runs, the editor is connected to that one instead (`--own`: never).
     """
-    dialect = _dialect(argv)
+    words = [word for word in argv if word not in ("--own", "--shared")]
+    dialect = _dialect(words)
     if dialect is None:
-        sys.stderr.write("iac-code acp: usage: iac-code acp [--dialect both|acp]\n")
+        sys.stderr.write("iac-code acp: usage: iac-code acp [--dialect both|acp] [--own | --shared]\n")
         return 2
+    if "--own" not in argv:
+        from supervisor import pipe
+
+        connected = pipe.connect_or_start() if "--shared" in argv else pipe.connect()
+        if connected is not None:
+            return pipe.run(connected)
     try:
         log_fd = open_log(logs_dir())
-        zygote = _start_zygote(log_fd)
+        zygote = start_zygote(log_fd)
     except OSError as e:
         sys.stderr.write(f"iac-code: cannot start: {e.strerror} ({e.filename}).\n")
         return 1
     stdout = open_nonblocking(take_stdout(log_fd))
+    return run_front(_serve, stdout, log_fd, zygote, dialect)
+
+
+def run_front(serve: Callable[..., Awaitable[int]], *args: object) -> int:
+    """Run a front to its exit code; a start that fails is told in one line on stderr."""
+    code = 1
     try:
-        return anyio.run(_serve, stdout, log_fd, zygote, dialect)
-    except StartError as e:
-        sys.stderr.write(f"iac-code: cannot start: {e}\n")
-        return 1
+        code = anyio.run(serve, *args)
+    except* StartError as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        sys.stderr.write(f"iac-code: cannot start: {error}\n")
+    return code
 
 
 class StartError(Exception):
@@ -76,7 +89,8 @@ def _dialect(argv: list[str]) -> Dialect | None:
     return "acp" if chosen == "acp" else "both" if chosen == "both" else None
 
 
-def _start_zygote(log_fd: int) -> Started:
+def start_zygote(log_fd: int) -> Started:
+    """The zygote, or None where the kernel lacks what it needs."""
     from supervisor.provision.zygote import start_process
 
     try:
@@ -87,74 +101,35 @@ def _start_zygote(log_fd: int) -> Started:
 
 async def _serve(stdout: int, log_fd: int, zygote: Started, dialect: Dialect) -> int:
     client = Connection(OutputBuffer(stdout))
-    splitter = jsonrpc.LineSplitter()
     server: Server | None = None
     ended = anyio.Event()
     async with anyio.create_task_group() as group:
+
+        async def front() -> Front:
+            nonlocal server
+            from supervisor.server import Server
+
+            server = await Server.start(log_fd, zygote, dialect, group)
+            return server.front
+
         group.start_soon(client.output.drain)
-        group.start_soon(_signals, ended)
+        group.start_soon(end_on_signals, ended)
         try:
             async with anyio.create_task_group() as reading:
-                reading.start_soon(_cancel_when, ended, reading.cancel_scope)
-                while chunk := await read_chunk(0):
-                    for line in splitter.feed(chunk):
-                        message = line if isinstance(line, jsonrpc.Malformed) else jsonrpc.parse(line)
-                        if message is None:
-                            continue
-                        if _is_initialize(message):
-                            _initialize(client, message)
-                        elif not client.initialized:
-                            _refuse(client, message)
-                        else:
-                            if server is None:
-                                await client.output.flushed()
-                                server = await _start_server(log_fd, zygote, dialect, group)
-                            server.front.take(client, message)
-                            # A task started for it runs up to its first wait before the next line is taken.
-                            await anyio.lowlevel.checkpoint()
-                    if server is None and client.initialized:
-                        await client.output.flushed()
-                        server = await _start_server(log_fd, zygote, dialect, group)
+                reading.start_soon(cancel_when, ended, reading.cancel_scope)
+                await serve_client(client, 0, front)
                 reading.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):
                 if server is not None:
-                    await server.stop(client, told=ended.is_set())
+                    await server.stop([client], told=ended.is_set())
                 elif zygote is not None:
                     zygote[1].close()
         group.cancel_scope.cancel()
     return 0
 
 
-def _is_initialize(message: jsonrpc.Message) -> bool:
-    return isinstance(message, jsonrpc.Request) and message.method == "initialize"
-
-
-def _initialize(client: Connection, message: jsonrpc.Message) -> None:
-    assert isinstance(message, jsonrpc.Request)
-    given = message.params if isinstance(message.params, dict) else {}
-    capabilities = given.get("clientCapabilities")
-    client.capabilities = capabilities if isinstance(capabilities, dict) else {}
-    client.initialized = True
-    ticket = Ticket(client.number, message.id)
-    client.open[ticket] = lambda: None
-    client.answer(ticket, initialize_result([]))
-
-
-def _refuse(client: Connection, message: jsonrpc.Message) -> None:
-    if isinstance(message, jsonrpc.Malformed):
-        client.send(jsonrpc.error_line(message.id, message.error.to_json()))
-    elif isinstance(message, jsonrpc.Request):
-        client.send(jsonrpc.error_line(message.id, RequestError(INVALID_REQUEST, NOT_INITIALIZED).to_json()))
-
-
-async def _start_server(log_fd: int, zygote: Started, dialect: Dialect, group: anyio.abc.TaskGroup) -> Server:
-    from supervisor.server import Server
-
-    return await Server.start(log_fd, zygote, dialect, group)
-
-
-async def _signals(ended: anyio.Event) -> None:
+async def end_on_signals(ended: anyio.Event) -> None:
     """The first SIGTERM or SIGINT ends in good order, a second one at once."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
         async for _ in received:
@@ -163,6 +138,7 @@ async def _signals(ended: anyio.Event) -> None:
             ended.set()
 
 
-async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:
+async def cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    """Cancel the scope when the event comes."""
     await event.wait()
     scope.cancel()

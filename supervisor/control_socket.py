@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
-import struct
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ from anyio import to_thread
 from pydantic_core import to_json
 
 from shared.version import VERSION
+from supervisor.peers import same_user
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +42,7 @@ class ControlSocket:
     async def _answer(self, stream: anyio.abc.SocketStream) -> None:
         async with stream:
             raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
-            if not _same_user(raw):
+            if not same_user(raw):
                 log.warning("another user asked for the state of this front; refused")
                 return
             rows = [_row(live) for live in self._registry.live.values()]
@@ -103,11 +102,3 @@ def _costs(pid: int | None) -> dict[str, Any]:
         return {"uss": process.memory_full_info().uss, "cpu": round(times.user + times.system, 2)}
     except psutil.Error:
         return {"uss": None, "cpu": None}
-
-
-def _same_user(peer: Any) -> bool:
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True  # the folder's mode alone keeps others out where the kernel does not tell who asks
-    size = struct.calcsize("3i")
-    _pid, uid, _gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return bool(uid == os.getuid())

@@ -50,11 +50,10 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class PublishTo:
-    """A finished line for one client."""
+    """A finished line for one client; a replay takes no credit."""
 
     ticket: Ticket
     line: bytes
-    owed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +124,13 @@ class Retitle:
     title: str
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The session has these ACP commands beside the built-in ones."""
+
+    commands: list[dict[str, Any]]
+
+
 Effect = (
     Spawn
     | SendControl
@@ -140,6 +146,7 @@ Effect = (
     | StopWorker
     | SetTimer
     | Retitle
+    | Offer
 )
 
 
@@ -152,6 +159,8 @@ class OpenTurn:
     blocks: list[dict[str, Any]]
     capabilities: dict[str, Any]
     cancelled: bool = False
+    delivered: bool = False
+    """A worker was given it, so that its death interrupts this turn."""
     calls: dict[str, str] = field(default_factory=dict)
     """Status by id of the calls that clients were told of."""
     shown: dict[str, int] = field(default_factory=dict)

@@ -16,9 +16,10 @@ from shared.errors import (
     REQUEST_CANCELLED,
     RequestError,
 )
+from shared.updates import prompt_result
 from supervisor import params
 from supervisor.effects import Ticket
-from supervisor.session import CANCELLED
+from supervisor.session import USAGE_NONE
 
 if TYPE_CHECKING:
     from shared.jsonrpc import Message
@@ -56,16 +57,15 @@ class Front:
     def _take_request(self, client: Connection, request: jsonrpc.Request) -> None:
         ticket = Ticket(client.number, request.id)
         if request.method == "session/prompt":
-            client.open[ticket] = lambda: client.answer(ticket, CANCELLED)
+            cancelled = prompt_result("cancelled", USAGE_NONE, self._registry.services.dialect)
+            client.open[ticket] = lambda: client.answer(ticket, cancelled)
         else:
             client.open[ticket] = lambda: client.fail(ticket, RequestError(REQUEST_CANCELLED))
         self._tasks.start_soon(self._answer, client, ticket, request.method, request.params)
 
     async def _answer(self, client: Connection, ticket: Ticket, method: str, raw: Any) -> None:
         try:
-            if method in ("authenticate", "logout"):
-                client.answer(ticket, {})
-            elif method == "$/cancel_request":
+            if method == "$/cancel_request":
                 self._cancel_request(client, raw)
                 client.answer(ticket, {})
             elif method in self._methods.table:

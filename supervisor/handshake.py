@@ -12,6 +12,7 @@ CAPABILITIES: Final[dict[str, Any]] = {
     "loadSession": True,
     "promptCapabilities": {"embeddedContext": True, "image": False, "audio": False},
     "mcpCapabilities": {"http": True, "sse": True},
+    "auth": {"logout": {}},
     "sessionCapabilities": {
         "list": {},
         "close": {},

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import anyio
 from anyio import to_thread
@@ -13,6 +15,7 @@ from anyio import to_thread
 from shared import content
 from shared.commands import available_commands
 from shared.frames import Credit
+from shared.skills import skill_folders
 from shared.updates import Dialect, chunk, update_line
 from supervisor import crash
 from supervisor import effects as fx
@@ -22,7 +25,6 @@ from supervisor.timestamps import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from shared.frames import Ack, Header
     from shared.lock import SessionLock
@@ -72,6 +74,8 @@ class LiveSession:
         self.unresponsive = False
         self.loading: dict[fx.Ticket, Callable[[], dict[str, Any]]] = {}
         """What a load answers once its replay is over."""
+        self.commands: list[dict[str, Any]] = []
+        """Commands that the worker has beside the built-in ones: skills, prompts of MCP servers."""
         self._lock = lock
         self._owed = 0
         self._writing_meta = anyio.Lock()
@@ -84,6 +88,7 @@ class LiveSession:
             directories=list(meta.directories),
             recover=services.settings.recover,
             cancel_within=services.settings.cancel_within,
+            dialect=services.dialect,
         )
 
     @property
@@ -95,14 +100,17 @@ class LiveSession:
         """Carry out what the machine decided, in order."""
         for effect in effects:
             self._do(effect)
-        self.services.liveness.in_turn(self.meta.session_id, self.machine.turn is not None)
+        turn = self.machine.turn.turn_id if self.machine.turn is not None else None
+        self.services.liveness.in_turn(self.meta.session_id, turn is not None)
+        if turn != self.meta.turn:
+            self.update_meta(turn=turn)
 
     def _do(self, effect: fx.Effect) -> None:
         match effect:
             case fx.Publish(line, owed):
                 self._publish(line, owed)
-            case fx.PublishTo(ticket, line, owed):
-                self._publish_to(ticket, line, owed)
+            case fx.PublishTo(ticket, line):
+                self._of(ticket, lambda client: client.send(line))
             case fx.Say(update):
                 self.say(update)
             case fx.SendData(data):
@@ -141,6 +149,9 @@ class LiveSession:
                 self.services.tasks.start_soon(self._timer, name, delay)
             case fx.Retitle(title):
                 self.retitle(title)
+            case fx.Offer(commands) if commands != self.commands:
+                self.commands = commands
+                self._say_commands()
 
     def say(self, update: dict[str, Any]) -> None:
         """Send a standard update of the front's own to all clients."""
@@ -148,7 +159,30 @@ class LiveSession:
 
     def announce(self) -> None:
         """What a client is told once it knows the session."""
-        self.say({"sessionUpdate": "available_commands_update", "availableCommands": available_commands()})
+        self._say_commands()
+        self.services.tasks.start_soon(self._warm)
+
+    def _say_commands(self) -> None:
+        commands = [*available_commands(), *self.commands]
+        self.say({"sessionUpdate": "available_commands_update", "availableCommands": commands})
+
+    async def _warm(self) -> None:
+        """Start the worker before the first prompt where it has more to offer than is built in.
+
+        So an MCP server starts while the user types, and its prompts can be chosen from the first on.
+        """
+        skills = await to_thread.run_sync(skill_folders, Path(self.meta.cwd))
+        if self.machine.servers or self.services.settings.mcp_servers or skills:
+            self.do(self.machine.wake())
+
+    def tell(self, sentence: str) -> None:
+        """Show all clients a notice of the front's own."""
+        self.say(chunk("agent_message_chunk", f"\n[{sentence}]\n", uuid4().hex))
+
+    def missing_servers(self) -> list[str]:
+        """Names of the MCP servers that a client once gave the session and that nobody gives now."""
+        given = {server.name for server in (*self.machine.servers, *self.services.settings.mcp_servers)}
+        return [name for name in self.meta.mcp_servers if name not in given]
 
     def retitle(self, title: str) -> None:
         """Give the session a title, and tell."""
@@ -207,28 +241,19 @@ class LiveSession:
         return [client for client in self.attached if client.number not in loading]
 
     def _publish(self, line: bytes, owed: int) -> None:
-        """To all clients; credit goes back when the slowest has taken it."""
+        """To all clients; credit goes back when the first has taken it, so a slow one holds up nobody."""
         receivers = self._receivers()
-        left = len(receivers)
-        if not left:
+        unpaid = owed
+        if not receivers:
             self._pay(owed)
-            return
 
         def written() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                self._pay(owed)
+            nonlocal unpaid
+            self._pay(unpaid)
+            unpaid = 0
 
         for client in receivers:
             client.send(line, written if owed else None)
-
-    def _publish_to(self, ticket: fx.Ticket, line: bytes, owed: int) -> None:
-        for client in self.attached:
-            if client.number == ticket.connection:
-                client.send(line, lambda: self._pay(owed))
-                return
-        self._pay(owed)
 
     def _pay(self, octets: int) -> None:
         self._owed += octets
@@ -251,8 +276,10 @@ class LiveSession:
         self._owed = 0
         self._worker_gone = anyio.Event()
         self.update_meta(epoch=number)
-        if services.breaker.is_open(anyio.current_time()):
-            self._exited("processes do not start", wanted=False)
+        now = anyio.current_time()
+        if services.breaker.is_open(now):
+            self._worker_gone.set()
+            self.do(self.machine.exited("processes do not start", now, wanted=False, boots_stopped=True))
             return
         spec = make_spec(
             self.meta.session_id,

@@ -1,11 +1,11 @@
-"""The ACP methods on sessions, by name. Each answers its ticket exactly once, now or when it is done."""
+"""The ACP methods after `initialize`, by name. Each answers its ticket once, now or when it is done."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.errors import RequestError, unknown_session
-from supervisor import options, params
+from supervisor import auth, options, params
 from supervisor.title import title_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Methods:
             "config/set": self.set_option,
             "session/set_mode": self.set_mode,
             "session/set_model": self.set_model,
+            "authenticate": auth.authenticate,
+            "logout": auth.logout,
         }
 
     def _fields(self, live: LiveSession) -> dict[str, Any]:
@@ -112,7 +114,15 @@ class Methods:
                 if live.meta.options.get("mode") == "bypass_permissions":
                     # Nobody who sits at this client has said that nothing need be asked.
                     await self._registry.set_options(live, {"mode": "default"})
+                missing = live.missing_servers()
+            else:
+                missing = []
             live.attach(client)
+            if missing:
+                live.tell(
+                    "The MCP servers that the editor had given this session are not there, since it was not "
+                    f"loaded but only prompted: {', '.join(missing)}. Load or resume it to have them."
+                )
             if client.open.get(ticket) is None:
                 return
             client.open[ticket] = lambda: self._cancel_prompt(live, ticket)

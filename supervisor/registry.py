@@ -56,7 +56,9 @@ class Registry:
         """A new session, on disk when this returns."""
         meta = self._new_meta(params, cwd)
         await self._on_disk(self.services.store.create, meta)
-        return await self._open(meta, 0)
+        live = await self._open(meta, 0)
+        live.machine.servers = params.mcpServers
+        return live
 
     async def fork(self, source_id: str, params: OpenParams, cwd: str) -> LiveSession:
         """A new session with the source's history, a complete copy on disk when this returns."""
@@ -65,7 +67,9 @@ class Registry:
             update={"parent": source_id, "title": source.title, "options": source.options}
         )
         await self._on_disk(self.services.store.fork, source_id, meta)
-        return await self._open(meta, 0)
+        live = await self._open(meta, 0)
+        live.machine.servers = params.mcpServers
+        return live
 
     def _new_meta(self, params: NewParams | OpenParams, cwd: str) -> Meta:
         now = time.time()
@@ -76,6 +80,7 @@ class Registry:
             updated=now,
             options=options.defaults(self.default_model),
             directories=params.additionalDirectories,
+            mcp_servers=[server.name for server in params.mcpServers],
         )
 
     async def stored(self, session_id: str) -> Meta:
@@ -114,7 +119,10 @@ class Registry:
         return live
 
     async def move(self, live: LiveSession, params: OpenParams) -> None:
-        """Settle the `cwd` of a load or resume: the stored one holds while it exists."""
+        """Settle the `cwd` of a load or resume: the stored one holds while it exists. Take its MCP servers.
+
+        A client that names none does not take away those that another gave: a load disturbs nothing.
+        """
         stored = live.meta.cwd
         asked, there = await to_thread.run_sync(_looked_at, params.cwd, stored)
         changed: dict[str, Any] = {}
@@ -127,9 +135,15 @@ class Registry:
             changed["directories"] = params.additionalDirectories
         if live.meta.closed:
             changed["closed"] = False
+        servers = params.mcpServers or live.machine.servers
+        names = [server.name for server in servers]
+        if names != live.meta.mcp_servers:
+            changed["mcp_servers"] = names
         if changed:
             await self._saved(live, **changed)
             live.machine.directories = list(live.meta.directories)
+        if servers != live.machine.servers:
+            live.do(live.machine.use_servers(servers))
 
     async def _saved(self, live: LiveSession, **changed: Any) -> None:
         try:

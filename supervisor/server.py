@@ -30,6 +30,8 @@ from supervisor.tasks import FrontTasks
 from supervisor.watch import watch_workers
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from anyio.abc import TaskGroup
 
     from shared.updates import Dialect
@@ -92,8 +94,33 @@ class Server:
         log.info("front started", extra={"fields": {"runtime": str(runtime.path)}})
         return cls(Front(registry, Methods(registry, models, bare=dialect == "acp"), kept), registry)
 
-    async def stop(self, client: Connection, *, told: bool) -> None:
-        """End everything. `told`: by a signal, so the client may still be there to hear of it."""
+    async def resume_marked(self) -> None:
+        """Take up the turns that ran when the agent before this one ended, if the settings want it."""
+        services = self._registry.services
+        if not services.settings.resume_after_restart:
+            return
+        cursor: str | None = None
+        while True:
+            metas, cursor = await to_thread.run_sync(services.store.list, None, cursor)
+            for meta in metas:
+                if meta.turn is None or meta.closed:
+                    continue
+                try:
+                    live = await self._registry.open(meta.session_id)
+                except RequestError as e:
+                    log.warning("a turn was not taken up: %s", e)
+                    continue
+                live.do(live.machine.take_up(meta.turn))
+            if cursor is None:
+                return
+
+    def disconnected(self, client: Connection) -> None:
+        """A client is gone; its sessions stay."""
+        for live in self._registry.live.values():
+            live.detach(client)
+
+    async def stop(self, clients: Collection[Connection], *, told: bool) -> None:
+        """End everything. `told`: by a signal, so the clients may still be there to hear of it."""
         self._registry.services.ending = True
         running = [live for live in self._registry.live.values() if live.machine.turn is not None]
         with anyio.move_on_after(SAVE_WITHIN):
@@ -105,10 +132,12 @@ class Server:
             ends = RequestError(
                 INTERNAL_ERROR, "The agent was told to end. The session is saved: load it to go on."
             )
-            for ticket in list(client.open):
-                client.fail(ticket, ends)
+            for client in clients:
+                for ticket in list(client.open):
+                    client.fail(ticket, ends)
             with anyio.move_on_after(0.2):
-                await client.output.flushed()
+                for client in clients:
+                    await client.output.flushed()
         services = self._registry.services
         await services.provisioner.aclose()
         services.link.close()

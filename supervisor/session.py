@@ -14,9 +14,9 @@ from uuid import uuid4
 from pydantic_core import from_json
 
 from shared.errors import INTERNAL_ERROR, RequestError
-from shared.frames import Cancel, Configure, Open, Prompt, Replay, Reply, Swept
+from shared.frames import Cancel, Configure, Open, Prompt, Replay, Reply, Servers, Swept
 from shared.jsonrpc import encode
-from shared.updates import chunk
+from shared.updates import chunk, prompt_result
 from supervisor import effects as fx
 from supervisor.restarts import RestartBudget
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from shared.frames import Header
+    from shared.mcp_servers import McpServer
+    from shared.updates import Dialect
 
 MAX_WAITING: Final = 8
 CANCEL_BEFORE_START: Final = 0.15
 """Seconds that a cancelled turn waits for a worker that is still starting."""
 USAGE_NONE: Final = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
-CANCELLED: Final = {"stopReason": "cancelled", "usage": USAGE_NONE}
 TURN_DROPPED: Final = "Not run: the turn before it did not end normally. Send it again if it is still wanted."
 
 
@@ -58,6 +59,7 @@ class Session:
     directories: list[str]
     recover: Literal["continue", "report"]
     cancel_within: float
+    dialect: Dialect
     worker: Literal["none", "starting", "ready", "ending"] = "none"
     turn: fx.OpenTurn | None = None
     waiting: deque[fx.OpenTurn] = field(default_factory=deque)
@@ -66,6 +68,8 @@ class Session:
     last_death: str | None = None
     background: int = 0
     closed: bool = False
+    servers: list[McpServer] = field(default_factory=list)
+    """MCP servers that a client gave. Kept here alone: they hold secrets."""
     _requests: dict[str, _ClientRequest] = field(default_factory=dict)
     _cancelled: list[fx.OpenTurn] = field(default_factory=list)
     """Answered by the front as cancelled; their workers have not recorded them yet."""
@@ -92,6 +96,11 @@ class Session:
             return []
         return self._begin(turn)
 
+    def take_up(self, turn_id: str) -> list[fx.Effect]:
+        """Go on with a turn that an earlier front left open. Nobody waits for its answer."""
+        nobody = fx.Ticket(0, None)
+        return self._begin(fx.OpenTurn(turn_id, nobody, [], {}))
+
     def cancel(self) -> list[fx.Effect]:
         """End the running turn and those that wait."""
         effects: list[fx.Effect] = []
@@ -103,7 +112,7 @@ class Session:
             within = self.cancel_within if ready else CANCEL_BEFORE_START
             effects.append(fx.SetTimer(f"cancel:{self.turn.turn_id}", within))
         while self.waiting:
-            effects.append(fx.Answer(self.waiting.popleft().ticket, encode(CANCELLED)))
+            effects.append(fx.Answer(self.waiting.popleft().ticket, self._cancelled_result()))
         return effects
 
     def cancel_request(self, ticket: fx.Ticket) -> list[fx.Effect]:
@@ -113,7 +122,7 @@ class Session:
         for turn in self.waiting:
             if turn.ticket is ticket:
                 self.waiting.remove(turn)
-                return [fx.Answer(ticket, encode(CANCELLED))]
+                return [fx.Answer(ticket, self._cancelled_result())]
         return []
 
     def replay(self, ticket: fx.Ticket) -> list[fx.Effect]:
@@ -128,6 +137,15 @@ class Session:
         """The options changed; a turn that runs goes on with them."""
         self.options = options
         return [fx.SendControl(Configure(options=options))] if self.worker == "ready" else []
+
+    def use_servers(self, servers: list[McpServer]) -> list[fx.Effect]:
+        """Other MCP servers from now on; a turn that runs goes on with them."""
+        self.servers = servers
+        return [fx.SendData(Servers(mcp_servers=servers))] if self.worker == "ready" else []
+
+    def wake(self) -> list[fx.Effect]:
+        """Have a worker, though nothing is asked of it yet."""
+        return [] if self.closed or self.failed is not None else self._wake()
 
     def revive(self) -> None:
         """Load or resume clears a failed session."""
@@ -169,6 +187,7 @@ class Session:
                     shown=turn.shown if turn else {},
                     swept=self._swept,
                     restarted=self._notice if turn else None,
+                    mcp_servers=self.servers,
                 )
             )
         ]
@@ -180,7 +199,7 @@ class Session:
         for delivered in [*self._cancelled, *([turn] if turn is not None else [])]:
             if delivered.cancelled:
                 effects.append(fx.SendControl(Cancel(turn_id=delivered.turn_id)))
-            effects.append(fx.SendData(_prompt(delivered)))
+            effects.append(_deliver(delivered))
         return effects
 
     def frame(self, header: Header, payload: bytes) -> list[fx.Effect]:
@@ -196,7 +215,7 @@ class Session:
                 if replay is None:
                     return []
                 replay.sent = int(header.status)
-                return [fx.PublishTo(replay.ticket, payload, len(payload))]
+                return [fx.PublishTo(replay.ticket, payload)]
             case "request":
                 return self._request(header, payload)
             case "withdraw":
@@ -207,6 +226,8 @@ class Session:
                 return self._answer(header, payload)
             case "title":
                 return [fx.Retitle(str(from_json(payload)))]
+            case "commands":
+                return [fx.Offer(from_json(payload))]
             case _:
                 return []
 
@@ -276,7 +297,7 @@ class Session:
         if self.turn is not None and self.recover == "report":
             details = f"The session's process died ({reason}); the turn was not finished."
             effects += self._lose_turn(RequestError(INTERNAL_ERROR, details, reason=reason))
-        if self.turn is not None:
+        if self.turn is not None and self.turn.delivered:
             self._notice = reason
         if self.worker == "none":
             effects += self._spawn(delay)
@@ -290,7 +311,7 @@ class Session:
         if self.turn is None or self.turn.turn_id != turn_id:
             return []
         self._cancelled.append(self.turn)
-        effects = self._end_turn(encode(CANCELLED), None)
+        effects = self._end_turn(self._cancelled_result(), None)
         if self.worker == "ready":
             self.worker = "ending"
             effects.append(fx.Kill("a cancel was not answered"))
@@ -302,7 +323,7 @@ class Session:
         effects = self._void_requests()
         for turn in [*([self.turn] if self.turn else []), *self.waiting]:
             effects += self._end_calls(turn, "The session was closed.")
-            effects.append(fx.Answer(turn.ticket, encode(CANCELLED)))
+            effects.append(fx.Answer(turn.ticket, self._cancelled_result()))
         self.turn = None
         self.waiting.clear()
         for replay in self._replays.values():
@@ -314,9 +335,12 @@ class Session:
             effects.append(fx.StopWorker("the session was closed"))
         return effects
 
+    def _cancelled_result(self) -> bytes:
+        return encode(prompt_result("cancelled", USAGE_NONE, self.dialect))
+
     def _begin(self, turn: fx.OpenTurn) -> list[fx.Effect]:
         self.turn = turn
-        return [fx.SendData(_prompt(turn))] if self.worker == "ready" else self._wake()
+        return [_deliver(turn)] if self.worker == "ready" else self._wake()
 
     def _wake(self) -> list[fx.Effect]:
         return self._spawn(0.0) if self.worker == "none" else []
@@ -339,7 +363,7 @@ class Session:
             if good:
                 return effects + self._begin(following)
             effects.append(fx.Say(chunk("agent_message_chunk", f"\n[{TURN_DROPPED}]\n", uuid4().hex)))
-            effects.append(fx.Answer(following.ticket, encode(CANCELLED)))
+            effects.append(fx.Answer(following.ticket, self._cancelled_result()))
         return effects
 
     def _lose_turn(self, error: RequestError) -> list[fx.Effect]:
@@ -347,7 +371,7 @@ class Session:
         if self.turn is None or not self.turn.cancelled:
             return self._end_turn(b"", error)
         self._cancelled.append(self.turn)
-        return self._end_turn(encode(CANCELLED), None)
+        return self._end_turn(self._cancelled_result(), None)
 
     def _end_calls(self, turn: fx.OpenTurn, why: str) -> list[fx.Effect]:
         """Every call that was announced ends, though its worker cannot say so any more."""
@@ -381,8 +405,9 @@ class Session:
         return effects
 
 
-def _prompt(turn: fx.OpenTurn) -> Prompt:
-    return Prompt(turn_id=turn.turn_id, blocks=turn.blocks, capabilities=turn.capabilities)
+def _deliver(turn: fx.OpenTurn) -> fx.SendData:
+    turn.delivered = True
+    return fx.SendData(Prompt(turn_id=turn.turn_id, blocks=turn.blocks, capabilities=turn.capabilities))
 
 
 def _decode(payload: bytes) -> dict[str, Any]:

@@ -6,8 +6,10 @@ so that no stray print, of a child either, can get between two protocol lines.
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +20,11 @@ from anyio import to_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+log = logging.getLogger(__name__)
+
 CHUNK: Final = 256 * 1024
+STUCK: Final = 10.0
+"""Seconds that a client may take nothing while much waits for it."""
 
 
 def take_stdout(log_fd: int) -> int:
@@ -81,13 +87,17 @@ class OutputBuffer:
     when the client has taken the octets.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, high_water: int | None = None) -> None:
+        """Past `high_water`, or a sixteenth of it with nothing taken for STUCK seconds, the client is cut."""
         self._fd = fd
+        self._high_water = high_water
+        self._took = time.monotonic()
         self._queue: deque[tuple[memoryview, Callable[[], None] | None]] = deque()
         self._filled = anyio.Event()
         self._emptied = anyio.Event()
         self.size = 0
         self.broken = False
+        self._ended = anyio.CancelScope()
 
     def put(self, line: bytes, written: Callable[[], None] | None = None) -> None:
         """Queue a whole line. After the client is gone it is dropped, and `written` called at once."""
@@ -95,12 +105,30 @@ class OutputBuffer:
             if written is not None:
                 written()
             return
+        if not self._queue:
+            self._took = time.monotonic()
         self._queue.append((memoryview(line), written))
         self.size += len(line)
         self._filled.set()
+        if self._high_water is not None and self._is_stuck(self._high_water):
+            log.warning("a client does not read: %d octets wait for it; its connection ends", self.size)
+            self.end()
+
+    def _is_stuck(self, high_water: int) -> bool:
+        waited = time.monotonic() - self._took
+        return self.size > high_water or (self.size > high_water // 16 and waited > STUCK)
+
+    def end(self) -> None:
+        """Nothing is written any more; what waits is dropped, and `drain` returns."""
+        self._break()
+        self._ended.cancel()
 
     async def drain(self) -> None:
         """Write until the client is gone; returns then."""
+        with self._ended:
+            await self._drain()
+
+    async def _drain(self) -> None:
         while True:
             await self._filled.wait()
             self._filled = anyio.Event()
@@ -132,6 +160,7 @@ class OutputBuffer:
             if size >= CHUNK or len(batch) == 256:
                 break
         done = os.writev(self._fd, batch)
+        self._took = time.monotonic()
         self.size -= done
         while done or (self._queue and not self._queue[0][0]):
             view, written = self._queue[0]

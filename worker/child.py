@@ -61,6 +61,8 @@ class Child:
     pipes: dict[int, Receive]
     changed: anyio.Event = field(default_factory=anyio.Event)
     """Set when it exited or was asked to stop."""
+    output_ended: anyio.Event = field(default_factory=anyio.Event)
+    """Set when its stdout reached its end; the process may live on."""
     drained: anyio.Event = field(default_factory=anyio.Event)
     """Set when every pipe reached its end."""
     gone: anyio.Event = field(default_factory=anyio.Event)
@@ -76,6 +78,10 @@ class Child:
     failure: Exception | None = None
     """What its receiver raised."""
     ended: Ended | None = None
+    _output: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._output = next(iter(self.pipes))
 
     @property
     def pid(self) -> int:
@@ -125,6 +131,8 @@ class Child:
         finally:
             os.close(fd)
             del self.pipes[fd]
+            if fd == self._output:
+                self.output_ended.set()
             if not self.pipes:
                 self.drained.set()
 

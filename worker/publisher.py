@@ -15,7 +15,7 @@ import anyio
 
 from shared.frames import Header
 from shared.jsonrpc import encode
-from shared.updates import Dialect, chunk, update_line
+from shared.updates import Dialect, chunk, prompt_result, update_line
 from worker import events as ev
 from worker.updates import call_status, to_update
 
@@ -46,7 +46,7 @@ class Publisher:
         self.open_calls: dict[str, str | None] = {}
         """The calls that clients were told of and that have not ended, with each one's parent call."""
         self.shown: dict[str, int] = {}
-        """Characters sent by chunk key, of this turn."""
+        """Characters sent by chunk key, of this turn, by earlier epochs too."""
 
     def count_records(self, n: int) -> None:
         """Durable records were written: the progress that the front's restart budget counts."""
@@ -90,6 +90,7 @@ class Publisher:
         Whatever the credit: a replay is one piece, so that live updates join it without a gap.
         """
         line = update_line(self._session_id, update, self._dialect)
+        self._credit += len(line)  # what `_send` takes: live updates must not wait for a slow loader
         self._send(Header("replay", request_id, str(number)), line)
 
     def request(self, key: str, method: str, params: dict[str, Any]) -> None:
@@ -105,6 +106,10 @@ class Publisher:
         """Answer a turn or a replay; all that belongs to it has been sent before."""
         self.flush()
         self._send(Header("answer", key, "error" if error else ""), encode(error or result))
+
+    def answer_prompt(self, turn_id: str, stop_reason: str, usage: dict[str, int]) -> None:
+        """Answer a turn that ended well, or as the user wanted it."""
+        self.answer(turn_id, prompt_result(stop_reason, usage, self._dialect))
 
     def flush(self) -> None:
         """Send the text that waits for its frame."""

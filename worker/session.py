@@ -133,11 +133,13 @@ class WorkerSession:
             told, self._told = self._told, None
             self._client.capabilities = frame.capabilities
             self._publisher.open_calls.clear()
-            self._publisher.shown.clear()
+            self._publisher.shown = dict(told.shown) if told is not None else {}
             turn = self._turn = Turn(frame.turn_id, self._history, self._publisher, told)
             if frame.turn_id in self._cancelled:
                 turn.cancel()
             try:
+                if not frame.blocks and not self._history.of_turn(frame.turn_id):
+                    raise LookupError("a turn to take up is not in the history")
                 work = self._work(frame, told)
                 self._running = work.loop
                 await turn.run(work)

@@ -89,7 +89,7 @@ class Turn:
         if end.error is not None:
             self._publisher.answer(self.id, error=end.error)
         else:
-            self._publisher.answer(self.id, {"stopReason": end.stop_reason, "usage": end.usage})
+            self._publisher.answer_prompt(self.id, end.stop_reason, end.usage)
 
     async def _end_of(self, work: Work) -> TurnEndRecord:
         fault_point("turn.begin")

@@ -107,6 +107,7 @@ class Player:
             turn.outcome = answer["result"]["stopReason"]
         else:
             turn.outcome, turn.error = "error", str(answer["error"])
+            await anyio.sleep(0.2)
             await self.open(agent)
 
     def take(self, update: dict[str, Any]) -> None:

@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import time
 from collections import Counter
-from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,11 +20,11 @@ from ops.chaos_run.plan import fault_list, strikes
 from ops.chaos_run.player import Player
 from ops.chaos_run.striker import Striker
 from ops.chaos_run.verdict import Seen
+from ops.double import double
 from shared.processes import become_subreaper, descendants, signal_all
 from tests.e2e.client import offline_environment
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 SETTINGS: Final = {"unresponsive_after": 1.5, "kill_after_in_turn": 2.5, "kill_after_idle": 2.5}
@@ -37,18 +35,6 @@ _DRAIN: Final = 30.0
 """Seconds that turns have to end after the last strike."""
 _GONE_WITHIN: Final = 1.0
 """Seconds after its front's death in which the last of its processes is gone."""
-
-
-@asynccontextmanager
-async def _double() -> AsyncIterator[int]:
-    """The model's double in a process of its own; its port."""
-    command = [sys.executable, "-m", "tests.double", "0", os.devnull]
-    async with await anyio.open_process(command, stdin=None, stderr=None) as process:
-        assert process.stdout is not None
-        try:
-            yield int(await process.stdout.receive())
-        finally:
-            process.kill()
 
 
 class Run:
@@ -73,11 +59,10 @@ class Run:
     async def play(self) -> None:
         """Play all sessions for the run's time, strike, let every turn end, end the front."""
         become_subreaper()  # whatever outlives a front shows up below this process
-        async with _double() as port, anyio.create_task_group() as tasks:
-            self._environment = offline_environment(self._home) | {
-                "ANTHROPIC_API_KEY": "sk-double",
-                "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{port}",
-                "NO_PROXY": "127.0.0.1",
+        async with double() as model, anyio.create_task_group() as tasks:
+            self._environment = {
+                **offline_environment(self._home),
+                **model,
                 "XDG_RUNTIME_DIR": str(self._home / "run"),
                 "IAC_CODE_FAULTS": fault_list(str(self._home / "armed")),
             }
@@ -97,7 +82,8 @@ class Run:
             tasks.cancel_scope.cancel()
 
     async def _start(self, tasks: anyio.abc.TaskGroup) -> None:
-        self._agents.append(await start(self._environment, self._route, self._seed, tasks))
+        with anyio.fail_after(_WARM):
+            self._agents.append(await start(self._environment, self._route, self._seed, tasks))
         self._there.set()
 
     def _route(self, session_id: str, update: dict[str, Any]) -> None:

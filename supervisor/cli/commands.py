@@ -68,11 +68,19 @@ def _dispatch(args: argparse.Namespace) -> int:
             from supervisor.cli import logs
 
             return logs.run(args.session, follow=args.follow)
+        case "serve":
+            from supervisor import serve
+
+            return serve.main()
+        case "stop":
+            from supervisor import serve
+
+            return serve.stop()
         case "models":
             from supervisor.cli import models
 
             return models.run()
-        case "login":
+        case "login" | "acp":  # of `acp` only `--login` comes here, the agent itself is started by `main`
             from supervisor.cli import credentials
 
             return credentials.login()
@@ -98,6 +106,14 @@ def _build() -> _Parser:
 
     acp = commands.add_parser("acp", help="the agent, over stdio, for an editor to start")
     acp.add_argument("--dialect", choices=("acp", "both"), help="acp: the bare standard; both: the default")
+
+    acp.add_argument("--login", action="store_true", help="for an editor's terminal: the same as `login`")
+    own = acp.add_mutually_exclusive_group()
+    own.add_argument("--own", action="store_true", help="a private agent, though a shared one runs")
+    own.add_argument("--shared", action="store_true", help="start the shared agent if none runs")
+
+    commands.add_parser("serve", help="the shared agent of this user, for many clients")
+    commands.add_parser("stop", help="end the shared agent, saved and clean")
 
     ask = commands.add_parser("ask", help="one prompt, answered on the terminal")
     ask.add_argument("text", nargs="?", help="the prompt; read from stdin if it is missing")

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,14 @@ def offline_environment(home: Path) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("ANTHROPIC_", "IAC_CODE_", "XDG_", "AWS_", "GOOGLE_"))
     }
-    return kept | {"HOME": str(home), "IAC_CODE_CONFIG_DIR": str(home / "config")}
+    # A runtime folder of the tests' own: a shared agent of this user must not be attached to.
+    runtime = tempfile.gettempdir() + f"/iac-tests-{os.getpid()}"
+    Path(runtime).mkdir(mode=0o700, exist_ok=True)
+    return kept | {
+        "HOME": str(home),
+        "IAC_CODE_CONFIG_DIR": str(home / "config"),
+        "XDG_RUNTIME_DIR": runtime,
+    }
 
 
 class RawClient:

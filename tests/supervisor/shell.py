@@ -68,6 +68,7 @@ class Shell:
             "directories": [],
             "recover": "continue",
             "cancel_within": 2.0,
+            "dialect": "both",
         }
         self.machine = Session(**{**fields, **changed})
         self.now = 0.0

@@ -7,7 +7,7 @@ import pytest
 from shared.frames import Cancel, Configure, Open, Prompt, Replay, Reply, Swept
 from supervisor import effects as fx
 from supervisor.restarts import DELAYS
-from supervisor.session import CANCEL_BEFORE_START, CANCELLED, MAX_WAITING, TURN_DROPPED
+from supervisor.session import CANCEL_BEFORE_START, MAX_WAITING, TURN_DROPPED
 from tests.supervisor.shell import Shell
 
 
@@ -588,10 +588,3 @@ def test_a_worker_that_becomes_ready_while_its_session_is_closed_is_told_nothing
 
 def test_a_close_without_a_worker_stops_none(shell: Shell) -> None:
     assert shell.machine.close() == []
-
-
-def test_what_cancelled_means_is_whole() -> None:
-    assert CANCELLED == {
-        "stopReason": "cancelled",
-        "usage": {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0},
-    }
