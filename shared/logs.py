@@ -2,14 +2,19 @@
 
 Each line is appended with one write, so that processes may share the file. Stray prints, warnings and
 stack dumps land in the same file as they are. What is logged never holds what a user or a model said.
+A thread of its own writes, begun with the first record: a slow disk must not look like a hung loop.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import logging
 import os
+import queue
+import shutil
+import threading
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -26,11 +31,19 @@ _KEEP: Final = 4
 
 
 class JsonLines(logging.Handler):
-    """Writes records to a descriptor that was opened for appending."""
+    """Writes records to a descriptor that was opened for appending.
 
-    def __init__(self, fd: int, process: str, session: str | None = None) -> None:
+    `rotates` is the file's path where this process is the one that rotates it as it grows.
+    """
+
+    def __init__(
+        self, fd: int, process: str, session: str | None = None, rotates: Path | None = None
+    ) -> None:
         super().__init__()
         self._fd = fd
+        self._rotates = rotates
+        self._lines: queue.SimpleQueue[bytes | threading.Event] = queue.SimpleQueue()
+        self._writer: threading.Thread | None = None
         self._fixed = {"process": process} | ({"session": session} if session else {})
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -50,8 +63,48 @@ class JsonLines(logging.Handler):
             line = to_json(entry, fallback=str)
         except ValueError:  # a lone surrogate, of a file's name say
             line = json.dumps(entry, default=str, ensure_ascii=False).encode(errors="replace")
-        with contextlib.suppress(OSError):
-            os.write(self._fd, line + b"\n")
+        self._lines.put(line + b"\n")
+        if self._writer is None:
+            self._writer = threading.Thread(target=self._write, name="log", daemon=True)
+            self._writer.start()
+
+    def flush(self) -> None:
+        """Wait until all records so far are written, or the disk has had its second."""
+        if self._writer is not None:
+            written = threading.Event()
+            self._lines.put(written)
+            written.wait(1.0)
+
+    def _write(self) -> None:
+        while True:
+            item = self._lines.get()
+            if isinstance(item, threading.Event):
+                item.set()
+                continue
+            with contextlib.suppress(OSError):  # a full disk must not end what was being logged
+                os.write(self._fd, item)
+                if self._rotates is not None and os.fstat(self._fd).st_size > _ROTATE_AT:
+                    _empty(self._fd, self._rotates)
+
+
+def _empty(fd: int, path: Path) -> None:
+    """Move the content to `.1` and go on in the same file: workers have it open for appending too."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return  # another front does it
+    try:
+        _shift(path)
+        shutil.copyfile(path, path.with_suffix(".jsonl.1"))
+        os.ftruncate(fd, 0)
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _shift(path: Path) -> None:
+    for n in range(_KEEP, 1, -1):
+        with contextlib.suppress(FileNotFoundError):
+            path.with_suffix(f".jsonl.{n - 1}").replace(path.with_suffix(f".jsonl.{n}"))
 
 
 def open_log(folder: Path) -> int:
@@ -60,17 +113,15 @@ def open_log(folder: Path) -> int:
     path = folder / FILE_NAME
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > _ROTATE_AT:
-            for n in range(_KEEP, 0, -1):
-                older = path if n == 1 else path.with_suffix(f".jsonl.{n - 1}")
-                with contextlib.suppress(FileNotFoundError):
-                    older.replace(path.with_suffix(f".jsonl.{n}"))
+            _shift(path)
+            path.replace(path.with_suffix(".jsonl.1"))
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def start(fd: int, process: str, session: str | None = None) -> None:
-    """Send this process's log records, warnings among them, to `fd`."""
+def start(fd: int, process: str, session: str | None = None, rotates: Path | None = None) -> None:
+    """Send this process's log records, warnings among them, to `fd`. `rotates`: see JsonLines."""
     root = logging.getLogger()
-    root.handlers[:] = [JsonLines(fd, process, session)]
+    root.handlers[:] = [JsonLines(fd, process, session, rotates)]
     root.setLevel(logging.INFO)
     logging.captureWarnings(True)
     # The SDK's HTTP client logs each request with its URL at INFO; URLs may carry what is not ours to keep.

@@ -71,6 +71,10 @@ class Settings(BaseModel):
     """A permission request that no client is there to answer is denied after this."""
     recover: Literal["continue", "report"] = "continue"
     """What becomes of a turn whose worker died: it goes on, or it is answered with an error."""
+    hibernate_after: float = Field(default=600.0, gt=0)
+    """A session idle this long gives its worker back; the next prompt starts one from disk."""
+    max_live_workers: int = Field(default=64, gt=0)
+    """Beyond this many, the least recently used idle ones go at once."""
     memory_limit: int = Field(default=2 * 2**30, gt=0)
     """For a worker with its tools, resident."""
     dangerously_allow_outside: bool = False

@@ -78,7 +78,7 @@ def _row(live: LiveSession) -> dict[str, Any]:
     elif machine.worker == "ready":
         state = "running" if machine.turn is not None else "idle"
     else:
-        state = {"none": "no worker"}.get(machine.worker, machine.worker)
+        state = {"none": "hibernating"}.get(machine.worker, machine.worker)
     return {
         "sessionId": live.meta.session_id,
         "state": state,

@@ -72,6 +72,8 @@ class LiveSession:
         self.attached: set[Connection] = set()
         self.epoch: WorkerEpoch | None = None
         self.unresponsive = False
+        self.idle_since: float | None = None
+        """On the event loop's clock; None while something needs the worker."""
         self.loading: dict[fx.Ticket, Callable[[], dict[str, Any]]] = {}
         """What a load answers once its replay is over."""
         self.commands: list[dict[str, Any]] = []
@@ -100,6 +102,10 @@ class LiveSession:
         """Carry out what the machine decided, in order."""
         for effect in effects:
             self._do(effect)
+        if not self.machine.is_idle:
+            self.idle_since = None
+        elif self.idle_since is None:
+            self.idle_since = anyio.current_time()
         turn = self.machine.turn.turn_id if self.machine.turn is not None else None
         self.services.liveness.in_turn(self.meta.session_id, turn is not None)
         if turn != self.meta.turn:
@@ -308,7 +314,9 @@ class LiveSession:
 
     def worker_ack(self, ack: Ack) -> None:
         """See EpochOwner."""
-        self.machine.background = ack.background
+        if ack.background != self.machine.background:
+            self.machine.background = ack.background
+            self.do([])
         if self.services.liveness.heard(self.meta.session_id, anyio.current_time()) is not None:
             self.unresponsive = False
             log.info("worker answers again", extra={"fields": {"session": self.meta.session_id}})

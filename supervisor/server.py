@@ -17,6 +17,7 @@ from shared.processes import become_subreaper
 from shared.store import Store
 from supervisor.control_socket import ControlSocket
 from supervisor.front import Front
+from supervisor.hibernation import hibernate_idle
 from supervisor.link import FrontLink
 from supervisor.live import Services
 from supervisor.liveness import Liveness
@@ -56,7 +57,7 @@ class Server:
         """Raises StartError for settings or a runtime folder that cannot be used."""
         from supervisor.acp import StartError
 
-        logs.start(log_fd, "front")
+        logs.start(log_fd, "front", rotates=logs_dir() / logs.FILE_NAME)
         setproctitle("iac-code: supervisor")
         become_subreaper()
         try:
@@ -89,6 +90,7 @@ class Server:
         kept.keep(provisioner.run)
         kept.keep(lambda: watch_workers(registry))
         kept.keep(lambda: watch_memory(registry))
+        kept.keep(lambda: hibernate_idle(registry))
         kept.keep(ControlSocket(runtime.path, registry, provisioner).serve)
         kept.start_soon(to_thread.run_sync, clean_stale, root, runtime.path)
         log.info("front started", extra={"fields": {"runtime": str(runtime.path)}})

@@ -317,6 +317,18 @@ class Session:
             effects.append(fx.Kill("a cancel was not answered"))
         return effects
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing needs the worker: no turn, no replay, no background task."""
+        return self.turn is None and not self._replays and not self._cancelled and not self.background
+
+    def hibernate(self) -> list[fx.Effect]:
+        """Give the worker back, if nothing needs it; the next prompt starts another."""
+        if self.worker != "ready" or not self.is_idle:
+            return []
+        self.worker = "ending"
+        return [fx.StopWorker("the session was idle")]
+
     def close(self) -> list[fx.Effect]:
         """The session is closed for good: what is open is answered as cancelled, the worker goes."""
         self.closed = True
