@@ -17,10 +17,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import anyio.lowlevel
 
 from shared.logs import open_log
 from shared.paths import logs_dir, runtime_root
-from supervisor.acp import run_front, start_zygote
+from supervisor.acp import StartError, run_front, start_zygote
 from supervisor.client_loop import serve_client
 from supervisor.connection import Connection
 from supervisor.peers import credentials, same_user
@@ -52,7 +53,6 @@ def main() -> int:
         log_fd = open_log(logs_dir())
         lock = os.open(runtime_root() / "shared.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        listener = _listen()
     except BlockingIOError:
         sys.stderr.write("iac-code serve: a shared agent of yours runs already (`iac-code ps`).\n")
         return 1
@@ -60,18 +60,26 @@ def main() -> int:
         sys.stderr.write(f"iac-code serve: cannot start: {e}\n")
         return 1
     os.dup2(log_fd, 1)
-    code = run_front(_serve, listener, log_fd, start_zygote(log_fd))
+    code = run_front(_serve, log_fd, start_zygote(log_fd))
     if code == _RESTART:
         os.execv(sys.executable, [sys.executable, "-P", "-m", "supervisor.cli.main", "serve"])
-    with contextlib.suppress(OSError):
-        socket_path().unlink()
+    if not _is_passed():
+        with contextlib.suppress(OSError):
+            socket_path().unlink()
     return code
+
+
+def _is_passed() -> bool:
+    return os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1"
 
 
 def _listen() -> socket.socket:
     """The socket that systemd passed, or one of our own; the lock says that a file in its place is stale."""
-    if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1":
-        return socket.socket(fileno=_FIRST_PASSED_FD)
+    if _is_passed():
+        # A duplicate: the passed one stays open, so clients queue there while this program starts anew.
+        passed = socket.socket(fileno=os.dup(_FIRST_PASSED_FD))
+        passed.setblocking(False)
+        return passed
     path = socket_path()
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -81,13 +89,13 @@ def _listen() -> socket.socket:
     finally:
         os.umask(old)
     listener.listen(64)
+    listener.setblocking(False)
     return listener
 
 
-async def _serve(listener: socket.socket, log_fd: int, zygote: Started) -> int:
+async def _serve(log_fd: int, zygote: Started) -> int:
     from supervisor.server import Server
 
-    listener.setblocking(False)
     clients: set[Connection] = set()
     ended = anyio.Event()
     code = 0
@@ -102,8 +110,13 @@ async def _serve(listener: socket.socket, log_fd: int, zygote: Started) -> int:
                 ended.set()
 
     async with anyio.create_task_group() as group:
-        server = await Server.start(log_fd, zygote, "both", group)
         group.start_soon(end_on_signals)
+        await anyio.lowlevel.checkpoint()  # who sees the socket may signal at once
+        try:
+            listener = _listen()
+        except OSError as e:
+            raise StartError(f"the socket {socket_path()} cannot be made: {e.strerror}.") from e
+        server = await Server.start(log_fd, zygote, "both", group)
         group.start_soon(_notify_systemd)
         await server.resume_marked()
         try:

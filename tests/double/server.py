@@ -27,6 +27,8 @@ _REASONS = {
 _FAULTS = ("fail", "drop", "cuttool", "error")
 _PING_SECONDS = 1.0
 
+_TOLD_TO_FAIL = "The double was told to fail"
+
 
 @dataclass
 class Received:
@@ -66,7 +68,11 @@ class Double:
     @property
     def refusals(self) -> list[str]:
         """What was wrong with each request that was refused as invalid: none, if the product is right."""
-        return [request.error or "" for request in self.requests if request.status == 400]
+        return [
+            request.error or ""
+            for request in self.requests
+            if request.status == 400 and not (request.error or "").startswith(_TOLD_TO_FAIL)
+        ]
 
     async def start(self, port: int = 0) -> asyncio.Server:
         """Listen on loopback."""
@@ -161,7 +167,7 @@ class Double:
             if directive.word == "fail":
                 given = directive.arguments()
                 after = given[3] if len(given) > 3 else "0"
-                return faults, (int(given[0]), given[1], f"The double was told to fail: {given[1]}", after)
+                return faults, (int(given[0]), given[1], f"{_TOLD_TO_FAIL}: {given[1]}", after)
             faults.add(directive.word)
         return faults, None
 
