@@ -75,10 +75,11 @@ class Configure(_Frame):
 
 
 class Credit(_Frame):
-    """The worker may send this many more payload bytes."""
+    """The worker may send this many more payload bytes: of live updates, or of the replay of that id."""
 
     kind: Literal["credit"] = "credit"
     octets: int
+    replay: str = ""
 
 
 class Swept(_Frame):

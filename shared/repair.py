@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from shared.binding import Binder
 from shared.blocks import THINKING, usable_prompt, usable_reply
 from shared.collector import collector_paused
+from shared.errors import INVALID_PARAMS
 from shared.plain import plain
 from shared.records import (
     RECORD,
@@ -163,15 +164,16 @@ def to_messages(records: Sequence[Record], model: str) -> list[Message]:
     """The Messages API's `messages` for a history that was repaired, or grew from one that was.
 
     Same records, same bytes. Thinking of another model than `model` is left out, and so is a call
-    that has no result yet. Empty if there is nothing to send.
+    that has no result yet, and so is a prompt that did not fit. Empty if there is nothing to send.
     """
     first, summary = _window(records)
     results = _results(records[first:])
+    refused = {record.turn_id for record in records[first:] if record.kind == "turn_end" and _refused(record)}
     messages: list[Message] = []
     if summary is not None:
         _add(messages, "user", [{"type": "text", "text": _SUMMARY.format(plain(summary))}])
     for record in records[first:]:
-        if record.kind == "user":
+        if record.kind == "user" and record.turn_id not in refused:
             blocks = usable_prompt(record.blocks) or [{"type": "text", "text": "(an empty message)"}]
             _add(messages, "user", blocks)
         elif record.kind == "assistant":
@@ -194,7 +196,14 @@ def to_messages(records: Sequence[Record], model: str) -> list[Message]:
     return messages
 
 
+def _refused(end: TurnEndRecord) -> bool:
+    """The turn's prompt was too long for the model. Sent again it would make every later turn fail too."""
+    return end.error is not None and end.error.get("code") == INVALID_PARAMS
+
+
 def _note(end: TurnEndRecord) -> str | None:
+    if _refused(end):
+        return None
     if end.error is not None:
         return TURN_FAILED
     if end.stop_reason == "cancelled":

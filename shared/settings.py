@@ -6,7 +6,7 @@ denies something.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -53,6 +53,18 @@ class HookSettings(BaseModel):
     turn_end: tuple[HookSetting, ...] = ()
 
 
+class SandboxSetting(BaseModel):
+    """What commands of `bash` may do where the kernel can confine them (Linux with Landlock)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    writable: tuple[Annotated[str, Field(pattern=r"^[/~]")], ...] = ()
+    """Further folders or files that they may write: absolute, or from `~`."""
+    network: bool = True
+    """False: they can neither connect nor listen by TCP."""
+
+
 class Settings(BaseModel):
     """All settings with their defaults. Times are in seconds, sizes in octets."""
 
@@ -84,10 +96,12 @@ class Settings(BaseModel):
     rules: tuple[RuleSetting, ...] = ()
     withhold: tuple[str, ...] = ()
     """Names of further environment variables that tools do not get."""
+    sandbox: SandboxSetting = SandboxSetting()
     resume_after_restart: bool = False
     """A shared agent that starts takes up the turns that were running when it ended."""
     editor_terminal: bool = False
-    """Run bash in a terminal of the client where it offers one."""
+    """Run bash in a terminal of the client where it offers one. An editor's terminal cannot be confined, so
+    this holds for commands that run without the sandbox only."""
     models: tuple[dict[str, Any], ...] = ()
     """Models added to the catalog, in the catalog's own shape."""
     model: str | None = None

@@ -6,6 +6,7 @@ agent as there when it is answered, and what follows has a second core to come u
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -54,8 +55,14 @@ def main(argv: list[str]) -> int:
     except OSError as e:
         sys.stderr.write(f"iac-code: cannot start: {e.strerror} ({e.filename}).\n")
         return 1
+    except RuntimeError as e:  # neither HOME nor the system's list of users names a home
+        sys.stderr.write(f"iac-code: cannot start: {e} Set HOME or IAC_CODE_CONFIG_DIR.\n")
+        return 1
     stdout = open_nonblocking(take_stdout(log_fd))
-    return run_front(_serve, stdout, log_fd, zygote, dialect)
+    code = run_front(_serve, stdout, log_fd, zygote, dialect)
+    logging.shutdown()
+    # Nothing is left to be done, and the interpreter's own end takes most of an idle agent's 100 ms.
+    os._exit(code)
 
 
 def run_front(serve: Callable[..., Awaitable[int]], *args: object) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio.lowlevel
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from supervisor.connection import Connection
     from supervisor.front import Front
 
+LAST_ANSWERS: Final = 0.5
+"""Seconds for answers after the end of input: a script pipes requests in and reads what comes of them."""
 NOT_INITIALIZED = "The first request must be initialize."
 
 
 async def serve_client(client: Connection, fd: int, front: Callable[[], Awaitable[Front]]) -> None:
-    """Serve what comes on `fd`; returns at its end.
+    """Serve what comes on `fd`; returns at its end, when what was asked for at the last is answered.
 
     `front` is asked for when `initialize` has been answered and written, and may take its time then.
     """
@@ -48,6 +50,7 @@ async def serve_client(client: Connection, fd: int, front: Callable[[], Awaitabl
         if serving is None and client.initialized:
             await client.output.flushed()
             serving = await front()
+    await client.settled(LAST_ANSWERS)
 
 
 def _initialize(client: Connection, request: jsonrpc.Request) -> None:

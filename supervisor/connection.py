@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from shared.jsonrpc import encode, error_line, request_line, result_line
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ class Connection:
         self.output = output
         self.open: dict[Ticket, Callable[[], None]] = {}
         """Requests that are not answered yet, each with what cancels it."""
+        self._answered = anyio.Event()
         self._asked: dict[str, tuple[str, str]] = {}
         self._request_ids = itertools.count(1)
 
@@ -36,13 +39,26 @@ class Connection:
 
     def answer(self, ticket: Ticket, result: bytes | dict[str, Any]) -> None:
         """Answer a request, if it was not answered before (a cancel may have done that)."""
-        if self.open.pop(ticket, None) is not None:
+        if self._closed(ticket):
             self.send(result_line(ticket.id, result if isinstance(result, bytes) else encode(result)))
 
     def fail(self, ticket: Ticket, error: RequestError) -> None:
         """Answer a request with an error, if it was not answered before."""
-        if self.open.pop(ticket, None) is not None:
+        if self._closed(ticket):
             self.send(error_line(ticket.id, error.to_json()))
+
+    def _closed(self, ticket: Ticket) -> bool:
+        was_open = self.open.pop(ticket, None) is not None
+        self._answered.set()
+        return was_open
+
+    async def settled(self, within: float) -> None:
+        """Wait up to `within` seconds for the answers that need no model, and for their way out."""
+        with anyio.move_on_after(within):
+            while any(ticket.method != "session/prompt" for ticket in self.open):
+                self._answered = anyio.Event()
+                await self._answered.wait()
+            await self.output.flushed()
 
     def ask(self, session_id: str, key: str, method: str, params: bytes) -> None:
         """Send the client a request of a session."""

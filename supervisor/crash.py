@@ -44,12 +44,14 @@ async def _write(folder: Path, epoch: int, head: str) -> None:
 
 def _write_file(folder: Path, epoch: int, head: str) -> None:
     stacks_path = folder / f"stacks-{epoch}.txt"
-    stacks = stacks_path.read_text(errors="replace") if stacks_path.exists() else ""
+    stacks = stacks_path.read_text(encoding="utf-8", errors="replace") if stacks_path.exists() else ""
     stacks_path.unlink(missing_ok=True)
     path = folder / f"crash-{epoch}.txt"
     path.touch(mode=0o600)
     stacks = stacks or "none: it could not write any"
-    path.write_text(f"{head}\n\nlast records (kinds)\n{_last_records(folder)}\n\nstacks\n{stacks}\n")
+    path.write_text(
+        f"{head}\n\nlast records (kinds)\n{_last_records(folder)}\n\nstacks\n{stacks}\n", encoding="utf-8"
+    )
     reports = sorted(folder.glob("crash-*.txt"), key=lambda found: found.stat().st_mtime)
     for old in reports[:-_KEEP]:
         old.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ class Ticket:
 
     connection: int
     id: Any
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class PublishTo:
-    """A finished line for one client; a replay takes no credit."""
+    """A finished line of the replay `replay` for the client that asked for it."""
 
     ticket: Ticket
     line: bytes
+    replay: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Front:
                 self._take_request(client, message)
 
     def _take_request(self, client: Connection, request: jsonrpc.Request) -> None:
-        ticket = Ticket(client.number, request.id)
+        ticket = Ticket(client.number, request.id, request.method)
         if request.method == "session/prompt":
             cancelled = prompt_result("cancelled", USAGE_NONE, self._registry.services.dialect)
             client.open[ticket] = lambda: client.answer(ticket, cancelled)

@@ -28,7 +28,7 @@ class Worker:
 
 
 def sleepers(workers: Sequence[Worker], now: float, after: float, most: int) -> list[str]:
-    """The sessions whose workers are to go: idle for `after` seconds, or least recently used beyond `most`."""
+    """Whose workers are to go: of sessions idle for `after` seconds, or least recently used beyond `most`."""
     idle = sorted(
         (worker.idle_since, worker.session_id) for worker in workers if worker.idle_since is not None
     )

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FLOOD = 64 * 2**20
+"""Octets of one worker's updates that no client has read: more than credit and the largest line come to."""
 CREDIT_STEP = 16 * 1024
 """Credit goes back to the worker in steps of at least this many octets."""
 
@@ -80,6 +82,7 @@ class LiveSession:
         """Commands that the worker has beside the built-in ones: skills, prompts of MCP servers."""
         self._lock = lock
         self._owed = 0
+        self._unread = 0
         self._writing_meta = anyio.Lock()
         self._worker_gone = anyio.Event()
         self._worker_gone.set()
@@ -115,8 +118,8 @@ class LiveSession:
         match effect:
             case fx.Publish(line, owed):
                 self._publish(line, owed)
-            case fx.PublishTo(ticket, line):
-                self._of(ticket, lambda client: client.send(line))
+            case fx.PublishTo(ticket, line, replay):
+                self._publish_to(ticket, line, replay)
             case fx.Say(update):
                 self.say(update)
             case fx.SendData(data):
@@ -250,6 +253,10 @@ class LiveSession:
         """To all clients; credit goes back when the first has taken it, so a slow one holds up nobody."""
         receivers = self._receivers()
         unpaid = owed
+        self._unread += owed
+        if self._unread > FLOOD:
+            # Credit would have stopped a worker long before: this one does not keep to it.
+            self._do(fx.Kill(f"sent {self._unread >> 20} MiB without credit"))
         if not receivers:
             self._pay(owed)
 
@@ -261,8 +268,20 @@ class LiveSession:
         for client in receivers:
             client.send(line, written if owed else None)
 
+    def _publish_to(self, ticket: fx.Ticket, line: bytes, replay: str) -> None:
+        def written() -> None:
+            if self.epoch is not None and self.machine.worker == "ready":
+                self.epoch.send_control(Credit(octets=len(line), replay=replay))
+
+        for client in self.attached:
+            if client.number == ticket.connection and ticket in client.open:
+                client.send(line, written)
+                return
+        written()  # nobody waits for it any more
+
     def _pay(self, octets: int) -> None:
         self._owed += octets
+        self._unread -= octets
         if self._owed >= CREDIT_STEP and self.epoch is not None and self.machine.worker == "ready":
             self.epoch.send_control(Credit(octets=self._owed))
             self._owed = 0
@@ -279,7 +298,7 @@ class LiveSession:
         services = self.services
         if services.ending:
             return
-        self._owed = 0
+        self._owed = self._unread = 0
         self._worker_gone = anyio.Event()
         self.update_meta(epoch=number)
         now = anyio.current_time()

@@ -102,27 +102,7 @@ class Methods:
         """`session/prompt`. A session that is on disk and not closed is restored for it."""
         asked = params.parse(params.PromptParams, raw)
         async with self._registry.ordered(asked.sessionId):
-            live = self._registry.live.get(asked.sessionId)
-            if live is None:
-                meta = await self._registry.stored(asked.sessionId)
-                if meta.closed:
-                    raise unknown_session()
-                live = await self._registry.open(asked.sessionId)
-                if live.meta.closed:
-                    await self._registry.close(live, closed=False)
-                    raise unknown_session()
-                if live.meta.options.get("mode") == "bypass_permissions":
-                    # Nobody who sits at this client has said that nothing need be asked.
-                    await self._registry.set_options(live, {"mode": "default"})
-                missing = live.missing_servers()
-            else:
-                missing = []
-            live.attach(client)
-            if missing:
-                live.tell(
-                    "The MCP servers that the editor had given this session are not there, since it was not "
-                    f"loaded but only prompted: {', '.join(missing)}. Load or resume it to have them."
-                )
+            live = await self._restored(client, asked.sessionId)
             if client.open.get(ticket) is None:
                 return
             client.open[ticket] = lambda: self._cancel_prompt(live, ticket)
@@ -133,6 +113,34 @@ class Methods:
                 live.retitle(title)
             else:
                 live.update_meta()
+
+    async def _restored(self, client: Connection, session_id: str) -> LiveSession:
+        """The session, open for a client that did not load it: one that is on disk and not closed."""
+        live = self._registry.live.get(session_id)
+        missing: list[str] = []
+        lowered = False
+        if live is None:
+            meta = await self._registry.stored(session_id)
+            if meta.closed:
+                raise unknown_session()
+            live = await self._registry.open(session_id)
+            if live.meta.closed:
+                await self._registry.close(live, closed=False)
+                raise unknown_session()
+            if live.meta.options.get("mode") == "bypass_permissions":
+                # Nobody who sits at this client has said that nothing need be asked.
+                await self._registry.set_options(live, {"mode": "default"})
+                lowered = True
+            missing = live.missing_servers()
+        live.attach(client)
+        if lowered:
+            self._tell_options(live, "mode")
+        if missing:
+            live.tell(
+                "The MCP servers that the editor had given this session are not there, since it was not "
+                f"loaded: {', '.join(missing)}. Load or resume it to have them."
+            )
+        return live
 
     @staticmethod
     def _cancel_prompt(live: LiveSession, ticket: Ticket) -> None:
@@ -192,18 +200,17 @@ class Methods:
 
     async def _set(self, client: Connection, session_id: str, option: str, value: Any) -> LiveSession:
         async with self._registry.ordered(session_id):
-            live = await self._registry.open(session_id)
-            live.attach(client)
+            live = await self._restored(client, session_id)
             catalog = self._catalog.offering(live.meta.options["model"])
             new = options.validated(catalog, option, value)
             if new != live.meta.options[option]:
                 await self._registry.set_options(live, {option: new})
-                live.say(
-                    {
-                        "sessionUpdate": "config_option_update",
-                        "configOptions": options.config_options(self._catalog, live.meta.options),
-                    }
-                )
-                if option == "mode":
-                    live.say({"sessionUpdate": "current_mode_update", "currentModeId": new})
+                self._tell_options(live, option)
             return live
+
+    def _tell_options(self, live: LiveSession, changed: str) -> None:
+        chosen = live.meta.options
+        listed = options.config_options(self._catalog, chosen)
+        live.say({"sessionUpdate": "config_option_update", "configOptions": listed})
+        if changed == "mode":
+            live.say({"sessionUpdate": "current_mode_update", "currentModeId": chosen["mode"]})

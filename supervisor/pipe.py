@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Any, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from shared.paths import runtime_root
 

@@ -142,6 +142,9 @@ class Registry:
         if changed:
             await self._saved(live, **changed)
             live.machine.directories = list(live.meta.directories)
+        if changed.keys() & {"cwd", "directories"}:
+            # A worker has its folders for life. One that is in a turn is not disturbed.
+            live.do(live.machine.hibernate())
         if servers != live.machine.servers:
             live.do(live.machine.use_servers(servers))
 
@@ -188,6 +191,8 @@ class Registry:
             raise RequestError(INVALID_PARAMS, str(e), cursor="unknown") from None
         except OSError as e:
             raise _disk_error(e) from e
+        # Of those that are open here the file may lag behind what clients were told already.
+        metas = [self.live[meta.session_id].meta if meta.session_id in self.live else meta for meta in metas]
         page: dict[str, Any] = {"sessions": [session_info(meta) for meta in metas]}
         if following is not None:
             page["nextCursor"] = following

@@ -134,6 +134,8 @@ class Server:
             ends = RequestError(
                 INTERNAL_ERROR, "The agent was told to end. The session is saved: load it to go on."
             )
+            for live in self._registry.live.values():
+                live.do(live.machine.agent_ends(ends))
             for client in clients:
                 for ticket in list(client.open):
                     client.fail(ticket, ends)

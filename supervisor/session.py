@@ -74,6 +74,7 @@ class Session:
     _cancelled: list[fx.OpenTurn] = field(default_factory=list)
     """Answered by the front as cancelled; their workers have not recorded them yet."""
     _replays: dict[str, _OpenReplay] = field(default_factory=dict)
+    _booted: bool = False
     _records: int = 0
     _ready_at: float | None = None
     _swept: bool = True
@@ -97,7 +98,12 @@ class Session:
         return self._begin(turn)
 
     def take_up(self, turn_id: str) -> list[fx.Effect]:
-        """Go on with a turn that an earlier front left open. Nobody waits for its answer."""
+        """Go on with a turn that an earlier front left open. Nobody waits for its answer.
+
+        Not if a client was quicker with a prompt: that one's worker marks the turn as interrupted.
+        """
+        if self.turn is not None:
+            return []
         nobody = fx.Ticket(0, None)
         return self._begin(fx.OpenTurn(turn_id, nobody, [], {}))
 
@@ -174,6 +180,7 @@ class Session:
         if self.worker != "starting":
             return []  # it is being ended
         self.worker = "ready"
+        self._booted = True
         self._ready_at = now
         self._records = 0
         turn = self.turn
@@ -215,7 +222,7 @@ class Session:
                 if replay is None:
                     return []
                 replay.sent = int(header.status)
-                return [fx.PublishTo(replay.ticket, payload)]
+                return [fx.PublishTo(replay.ticket, payload, header.key)]
             case "request":
                 return self._request(header, payload)
             case "withdraw":
@@ -279,14 +286,16 @@ class Session:
             return []
         if wanted:
             return self._spawn(0.0) if self.turn is not None or self._replays else []
-        if was == "starting":
+        # One that is killed while it starts, where others started before it, is a death like any other.
+        if was == "starting" and (boots_stopped or not self._booted):
             sentence = f"The session's process could not start ({reason}). See the log."
             if boots_stopped:
                 sentence += " Processes of other sessions do not start either, so it is not tried again."
             return self._fail_all(sentence, boot=True)
         self.last_death = reason
         lived = now - ready_at if ready_at is not None else 0.0
-        delay = self.budget.on_death(progressed=self._records > 0, lived=lived)
+        progressed = ready_at is not None and self._records > 0
+        delay = self.budget.on_death(progressed=progressed, lived=lived)
         if delay is None:
             self.failed = (
                 f"The session's process died {self.budget.deaths} times in a row without progress, last: "
@@ -349,6 +358,16 @@ class Session:
 
     def _cancelled_result(self) -> bytes:
         return encode(prompt_result("cancelled", USAGE_NONE, self.dialect))
+
+    def agent_ends(self, error: RequestError) -> list[fx.Effect]:
+        """The front is told to end: what is open is answered, and goes on if the session is loaded again."""
+        effects = self._void_requests()
+        for turn in [*([self.turn] if self.turn else []), *self.waiting]:
+            effects += self._end_calls(turn, "The agent was told to end. The call may have had effect.")
+            effects.append(fx.Fail(turn.ticket, error))
+        self.turn = None
+        self.waiting.clear()
+        return effects
 
     def _begin(self, turn: fx.OpenTurn) -> list[fx.Effect]:
         self.turn = turn

@@ -156,7 +156,7 @@ class AgentLoop:
             if isinstance(record, AssistantRecord)
             for call in tool_uses(record)
         }
-        blocks = unique_ids(reply.blocks, taken)
+        blocks = unique_ids([self._named(block) for block in reply.blocks], taken)
         renamed = {
             old["id"]: new["id"]
             for old, new in zip(reply.blocks, blocks, strict=True)
@@ -177,6 +177,12 @@ class AgentLoop:
 
         # Right after the write, with no wait in between: a load must find the text in one place.
         self._forget_partial()
+
+    def _named(self, block: dict[str, Any]) -> dict[str, Any]:
+        """A sub-agent's call bears its parent's id: the client sees those of all sub-agents side by side."""
+        if self.calls.parent is None or block.get("type") != "tool_use":
+            return block
+        return {**block, "id": f"{block.get('id')}_{self.calls.parent}"}
 
     def _forget_partial(self) -> None:
         self.partial.clear()

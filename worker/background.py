@@ -11,9 +11,11 @@ from worker.tools.base import ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from worker.capture import Capture
     from worker.child import Child
+    from worker.sandbox import Confinement
 
 
 @dataclass(slots=True)
@@ -24,6 +26,9 @@ class BackgroundTask:
     command: str
     child: Child
     capture: Capture
+    cwd: Path
+    confinement: Confinement | None
+    """Its sandbox, if it has one."""
     started: float = field(default_factory=time.time)
     """Seconds since 1970."""
 

@@ -45,6 +45,16 @@ def sensitive(resolved: Path) -> str | None:
     return _by_name(name) or _in_git(parts) or _in_folder(parts) or _own(resolved)
 
 
+def is_skill(resolved: Path, folders: Iterable[Path]) -> bool:
+    """Whether a file belongs to one of the user's own skills, of these resolved folders, and holds no secret.
+
+    They lie in our config dir, which is sensitive; but they are there to be read.
+    """
+    parts = tuple(part.lower() for part in resolved.parts)
+    secret = _by_name(parts[-1] if parts else "") or _in_git(parts) or _in_folder(parts)
+    return secret is None and inside(resolved, folders)
+
+
 def _by_name(name: str) -> str | None:
     if HARMLESS.search(name):
         return None

@@ -23,6 +23,11 @@ class EditorClient(Protocol):
         """`fs.writeTextFile` was advertised."""
         ...
 
+    @property
+    def runs_terminals(self) -> bool:
+        """`terminal` was advertised."""
+        ...
+
     async def request(self, key: str, method: str, params: dict[str, Any], timeout: float) -> Any:
         """The client's `result`. Raises ClientError for its error, TimeoutError when it never answers.
 

@@ -52,6 +52,8 @@ class Commands:
     think: Callable[[], Awaitable[Brain]]
     options: dict[str, str]
     roots: Callable[[], list[str]]
+    status: Callable[[], list[str]]
+    """Further lines of `/status`."""
 
     async def run(self, command: SlashCommand) -> str:
         """Do it; returns what the user is told. Raises ModelError, HistoryError."""
@@ -89,6 +91,7 @@ class Commands:
                 f"Context: {used} of {window} tokens ({100 * used // window}%)",
                 f"Requests: {len(spent)}, output tokens: {sum(usage.get('output', 0) for usage in spent)}",
                 f"Folders: {', '.join(self.roots())}",
+                *self.status(),
             )
         )
 

@@ -6,11 +6,11 @@ import faulthandler
 import logging
 import os
 import signal
-import sys
 from pathlib import Path
 
 import anyio
 import zmq
+from anyio import to_thread
 from setproctitle import setproctitle
 
 from shared import logs
@@ -30,6 +30,7 @@ from shared.frames import (
     Prompt,
     Ready,
     Replay,
+    Servers,
     Shutdown,
     Swept,
     WorkerSpec,
@@ -37,6 +38,7 @@ from shared.frames import (
 from shared.processes import become_subreaper
 from worker.publisher import Publisher
 from worker.requests import ClientRequests
+from worker.scratch import remove_abandoned
 from worker.session import WorkerSession
 from worker.tools.processes import Processes
 
@@ -61,6 +63,7 @@ def run(spec: WorkerSpec) -> int:
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     anyio.run(_Worker(spec).serve)
+    logging.shutdown()
     stacks_path.unlink(missing_ok=True)  # only a death leaves it, for the crash report
     return 0
 
@@ -89,6 +92,8 @@ class _Worker:
             fault_point("worker.ready")
             self._session = WorkerSession(spec, self._publisher, self._client, self._processes)
             self._tasks.start_soon(self._receive_data)
+            await to_thread.run_sync(remove_abandoned, abandon_on_cancel=True)
+        await self._session.close()
         self._publisher.flush()
         for channel in (self._control, self._data):
             channel.close_after(0.2)
@@ -100,8 +105,8 @@ class _Worker:
                 match TO_WORKER.validate_json(parts[0]):
                     case Ping(n=n):
                         self._control.send([Ack(n=n, background=self._processes.background_count).encode()])
-                    case Credit(octets=octets):
-                        self._publisher.add_credit(octets)
+                    case Credit(octets=octets, replay=replay):
+                        self._publisher.add_credit(octets, replay)
                     case Cancel(turn_id=turn_id):
                         self._session.cancel(turn_id)
                     case Configure(options=options):
@@ -117,6 +122,8 @@ class _Worker:
                 match DATA_TO_WORKER.validate_json(parts[0]):
                     case Open() as frame:
                         self._tasks.start_soon(self._session.open, frame)
+                    case Servers() as frame:
+                        self._tasks.start_soon(self._session.use_servers, frame)
                     case Prompt() as frame:
                         self._tasks.start_soon(self._session.prompt, frame)
                     case Replay() as frame:
@@ -134,17 +141,3 @@ class _Worker:
         with anyio.open_signal_receiver(signal.SIGTERM) as received:
             async for _ in received:
                 self._tasks.cancel_scope.cancel()
-
-
-def main() -> None:
-    """`python -m worker.main FD`: a line with the spec comes on descriptor FD."""
-    with os.fdopen(int(sys.argv[1]), "rb") as pipe:
-        spec = WorkerSpec.model_validate_json(pipe.read())
-    for fd in (spec.lifeline_fd, spec.lock_fd):
-        if fd >= 0:
-            os.set_inheritable(fd, False)
-    sys.exit(run(spec))
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from worker.boundaries import inside, resolve, sensitive
+from worker.boundaries import inside, is_skill, resolve, sensitive
 from worker.rules import Rule, allowed_path, applies, rules_of
 from worker.shell_reading import Reading, read
 from worker.tools.base import Access
@@ -40,6 +40,8 @@ Mode = Literal["default", "accept_edits", "plan", "bypass_permissions"]
 Answer = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 DENIED: Final = "Permission denied."
+_TOLD: Final = 3
+"""Paths that a reason names."""
 _MATCHES: Final = 300
 """Paths that a glob pattern of a command is resolved to; the folder that it starts in is judged anyway."""
 
@@ -58,6 +60,8 @@ class Call:
     """What can be told of `command`."""
     crosses: str | None = None
     """A boundary that the tool itself names, as a phrase; or why the call's paths cannot be judged."""
+    changes_nothing: bool = False
+    """Of a tool that is not `read_only`: this call has no side effects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +69,19 @@ class Policy:
     """What is set and granted. `roots` are resolved, the working directory first.
 
     `grants` are the user's "always" answers by `tool` or `tool:scope` (see `grant_scope`): True allows.
-    `suspended` tools ask until the turn ends, whatever grants, rules or mode allow.
+    `suspended` tools ask until the turn ends, whatever grants, rules or mode allow; each maps to the tool
+    whose call was interrupted.
     """
 
     mode: Mode
     roots: tuple[Path, ...]
     grants: Mapping[str, bool] = field(default_factory=dict)
-    suspended: frozenset[str] = frozenset()
+    suspended: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     bash_grants: Literal["tool", "prefix"] = "tool"
     dangerously_allow_outside: bool = False
+    skills: tuple[Path, ...] = ()
+    """Resolved folders of the user's own skills, which may be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,8 @@ class Decision:
 
     verdict: Literal["allow", "ask", "deny"]
     reason: str
+    by: Literal["tool", "mode", "rule", "grant", "boundary", "interrupted"] = "tool"
+    """What decided."""
 
 
 def call_of(tool: Tool[ToolInput], args: ToolInput, cwd: Path) -> Call:
@@ -97,7 +106,14 @@ def call_of(tool: Tool[ToolInput], args: ToolInput, cwd: Path) -> Call:
     except (ValueError, OSError) as e:
         crosses = f"it names a path that cannot be judged ({e})"
     return Call(
-        tool.name, tool.kind, tool.read_only, tuple(accesses), command if shell else None, shell, crosses
+        tool.name,
+        tool.kind,
+        tool.read_only,
+        tuple(accesses),
+        command if shell else None,
+        shell,
+        crosses,
+        tool.changes_nothing(args),
     )
 
 
@@ -114,26 +130,30 @@ def _named(shell: Reading) -> Iterator[Access]:
 def decide(call: Call, policy: Policy) -> Decision:
     """Whether the call runs unasked, asks the user, or is refused."""
     granted = _granted(call, policy)
-    if _ruled("deny", call, policy):
-        return Decision("deny", f"{DENIED} A rule of the user's settings forbids this call of {call.tool}.")
+    forbidding = _ruling("deny", call, policy)
+    if forbidding is not None:
+        reason = f"{DENIED} A rule of {forbidding.source} forbids this call of {call.tool}."
+        return Decision("deny", reason, "rule")
     if granted is False:
-        return Decision("deny", DENIED)
-    reads = call.read_only or (policy.mode == "plan" and call.shell is not None and call.shell.read_only)
+        return Decision("deny", DENIED, "grant")
+    harmless = call.changes_nothing or (call.shell is not None and call.shell.read_only)
+    reads = call.read_only or (policy.mode == "plan" and harmless)
     if policy.mode == "plan" and not reads:
         return Decision(
             "deny",
             f"{DENIED} The session is in plan mode, which is read-only, so {call.tool} does not run. "
             "Say what you would do; the user can leave the mode.",
+            "mode",
         )
     crossed = _crossed(call, policy)
     if crossed is not None:
-        return Decision("ask", crossed)
+        return Decision("ask", crossed, "boundary")
     if call.tool in policy.suspended:
-        return Decision(
-            "ask", f"An earlier call of {call.tool} in this turn was interrupted and may have had effect."
-        )
-    if _ruled("ask", call, policy):
-        return Decision("ask", f"A rule of your settings asks before this call of {call.tool}.")
+        reason = f"An earlier call of {policy.suspended[call.tool]} in this turn was interrupted and may "
+        return Decision("ask", f"{reason}have had effect.", "interrupted")
+    asking = _ruling("ask", call, policy)
+    if asking is not None:
+        return Decision("ask", f"A rule of {asking.source} asks before this call of {call.tool}.", "rule")
     return _inside(call, policy, reads=reads, granted=granted is True)
 
 
@@ -141,47 +161,53 @@ def _inside(call: Call, policy: Policy, *, reads: bool, granted: bool) -> Decisi
     """The decision on a call that crosses no boundary and that nothing forbids or asks for."""
     if reads:
         return Decision("allow", f"{call.tool} only reads, inside the session's folders.")
-    if _ruled("allow", call, policy):
-        return Decision("allow", f"A rule of the user's settings allows this call of {call.tool}.")
+    allowing = _ruling("allow", call, policy)
+    if allowing is not None:
+        return Decision("allow", f"A rule of {allowing.source} allows this call of {call.tool}.", "rule")
     if policy.mode == "bypass_permissions":
-        return Decision("allow", "Mode bypass_permissions asks for nothing inside the boundaries.")
+        return Decision("allow", "Mode bypass_permissions asks for nothing inside the boundaries.", "mode")
     if policy.mode == "accept_edits" and call.kind == "edit":
-        return Decision("allow", "Mode accept_edits allows edits inside the session's folders.")
+        return Decision("allow", "Mode accept_edits allows edits inside the session's folders.", "mode")
     if granted:
-        return Decision("allow", "The user allowed this for the whole session.")
+        return Decision("allow", "The user allowed this for the whole session.", "grant")
     does = {"edit": "changes files", "execute": "runs programs"}.get(call.kind, "may change something")
     return Decision("ask", f"{call.tool} {does}.")
 
 
 def _crossed(call: Call, policy: Policy) -> str | None:
-    """The boundary that a call crosses, as a sentence. A sensitive file is one in every mode."""
+    """The boundaries that a call crosses, as sentences. A sensitive file is one in every mode."""
     unbounded = policy.mode == "bypass_permissions" and policy.dangerously_allow_outside
-    outside: str | None = None
+    guarded: list[str] = []
+    outside: list[str] = []
     for access in call.accesses:
+        if not access.write and is_skill(access.path, policy.skills):
+            continue
         verb = "writes to" if access.write else "reads"
         reason = sensitive(access.path)
         if reason is not None:
-            return f"{call.tool} {verb} {access.path}, which {reason}."
-        if (
-            outside is None
+            guarded.append(f"{call.tool} {verb} {access.path}, which {reason}.")
+        elif (
+            not unbounded
             and not inside(access.path, policy.roots)
             and not allowed_path(policy.rules, call.tool, access, policy.roots[0])
         ):
-            outside = f"{call.tool} {verb} {access.path}, outside the session's folders."
-    if unbounded:
-        return None
-    if outside is None and call.shell is not None and call.shell.unreadable:
-        return f"What the command does cannot be told: {call.shell.unreadable}."
-    if outside is None and call.crosses is not None:
-        return f"{call.tool} crosses a boundary: {call.crosses}."
-    return outside
+            outside.append(f"{call.tool} {verb} {access.path}, outside the session's folders.")
+    told = guarded + outside
+    if len(told) > _TOLD:
+        told[_TOLD:] = [f"And {len(told) - _TOLD} more such paths."]
+    if call.crosses is not None:
+        told.append(f"{call.tool} crosses a boundary: {call.crosses}.")
+    if call.shell is not None and call.shell.unreadable and not unbounded:
+        told.append(f"What the command does cannot be told: {call.shell.unreadable}.")
+    return " ".join(told) or None
 
 
-def _ruled(effect: Literal["allow", "ask", "deny"], call: Call, policy: Policy) -> bool:
-    return any(
-        rule.effect == effect and applies(rule, call.tool, call.accesses, call.shell, policy.roots[0])
-        for rule in policy.rules
-    )
+def _ruling(effect: Literal["allow", "ask", "deny"], call: Call, policy: Policy) -> Rule | None:
+    """The first rule of this effect that is for the call."""
+    for rule in policy.rules:
+        if rule.effect == effect and applies(rule, call.tool, call.accesses, call.shell, policy.roots[0]):
+            return rule
+    return None
 
 
 def grant_scope(call: Call, policy: Policy) -> str:

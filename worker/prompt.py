@@ -49,11 +49,13 @@ _HINTS: Final = {
 }
 
 
-def system_prompt(cwd: Path, roots: Sequence[Path], tools: Collection[str], today: date) -> str:
+def system_prompt(
+    cwd: Path, roots: Sequence[Path], tools: Collection[str], today: date, more: Sequence[str] = ()
+) -> str:
     """The prompt of a session that works in `cwd` and may also work in the other `roots`.
 
-    `tools` are the names of the tools on offer. Blocks on file reads: call it in a thread. Unreadable
-    files are left out; nothing is raised for them.
+    `tools` are the names of the tools on offer; `more` are further sections. Blocks on file reads: call
+    it in a thread. Unreadable files are left out; nothing is raised for them.
     """
     repository = _repository(cwd)
     sections = [
@@ -61,6 +63,7 @@ def system_prompt(cwd: Path, roots: Sequence[Path], tools: Collection[str], toda
         _environment(cwd, roots, today, _branch(repository) if repository else None),
         _hints(tools),
         _project(cwd, repository or cwd),
+        *more,
     ]
     return "\n\n".join(section for section in sections if section)
 

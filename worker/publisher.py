@@ -38,6 +38,7 @@ class Publisher:
         self._dialect = dialect
         self._credit = WINDOW
         self._credited = anyio.Event()
+        self._replay_credit: dict[str, int] = {}
         self._pending: list[str] = []
         self._pending_of: tuple[ChunkKind, str] = ("agent_message_chunk", "")
         self._frame_due = anyio.Event()
@@ -52,11 +53,13 @@ class Publisher:
         """Durable records were written: the progress that the front's restart budget counts."""
         self._records += n
 
-    def add_credit(self, octets: int) -> None:
-        """The front's clients have read this much."""
-        self._credit += octets
-        if self._credit > 0:
-            self._credited.set()
+    def add_credit(self, octets: int, replay: str = "") -> None:
+        """The front's clients have read this much: of live updates, or of a replay."""
+        if not replay:
+            self._credit += octets
+        elif replay in self._replay_credit:
+            self._replay_credit[replay] += octets
+        self._credited.set()
 
     async def publish(self, event: ev.Event) -> None:
         """Send an event, after all before it. Waits for credit."""
@@ -84,14 +87,26 @@ class Publisher:
         self.flush()
         self._send(Header("title"), encode(title))
 
-    def replay(self, request_id: str, number: int, update: dict[str, Any]) -> None:
-        """Send the replay's `number`-th update, for the client that asked alone.
+    def send_commands(self, commands: list[dict[str, Any]]) -> None:
+        """The session has these ACP commands beside the built-in ones."""
+        self._send(Header("commands"), encode(commands))
 
-        Whatever the credit: a replay is one piece, so that live updates join it without a gap.
-        """
+    async def replay_slowly(self, request_id: str, number: int, update: dict[str, Any]) -> None:
+        """As `replay`, when the client that asked has taken what it was sent before."""
+        while self._replay_credit.setdefault(request_id, WINDOW) <= 0:
+            self._credited = anyio.Event()
+            await self._credited.wait()
+        self._replay_credit[request_id] -= self.replay(request_id, number, update)
+
+    def replay(self, request_id: str, number: int, update: dict[str, Any]) -> int:
+        """Send the replay's `number`-th update, for the client that asked alone; its octets."""
         line = update_line(self._session_id, update, self._dialect)
-        self._credit += len(line)  # what `_send` takes: live updates must not wait for a slow loader
         self._send(Header("replay", request_id, str(number)), line)
+        return len(line)
+
+    def end_replay(self, request_id: str) -> None:
+        """The replay is over; credit that still comes for it counts for nothing."""
+        self._replay_credit.pop(request_id, None)
 
     def request(self, key: str, method: str, params: dict[str, Any]) -> None:
         """Ask the client; the answer comes as a `Reply` with this key."""
@@ -156,6 +171,6 @@ class Publisher:
                 self.open_calls.pop(event.call_id, None)
 
     def _send(self, header: Header, payload: bytes) -> None:
-        if header.kind in ("update", "chunk", "replay"):  # what the front gives credit back for
+        if header.kind in ("update", "chunk"):  # what the front gives credit back for
             self._credit -= len(payload)
         self._channel.send([header._replace(records=self._records).encode(), payload])

@@ -85,6 +85,21 @@ def _described(tool: Tool[ToolInput], raw_input: dict[str, Any], cwd: Path) -> d
     return described | ({"locations": locations} if locations else {})
 
 
+def later(
+    before: Sequence[Record], now: Sequence[Record], tools: dict[str, Tool[ToolInput]], cwd: Path
+) -> Iterator[dict[str, Any]]:
+    """What was recorded while `before` was being replayed, the ends of its open calls first."""
+    added = now[len(before) :]
+    results = {record.call_id: record for record in added if isinstance(record, ToolResultRecord)}
+    for record in before:
+        if isinstance(record, AssistantRecord):
+            for call in tool_uses(record):
+                if call["id"] in results:
+                    ended = call_update(call, results[call["id"]], tools, cwd)
+                    yield {**ended, "sessionUpdate": "tool_call_update"}
+    yield from updates(added, tools, cwd)
+
+
 def streaming(loop: AgentLoop) -> Iterator[dict[str, Any]]:
     """What of the reply that is streaming was sent so far: it is in no record yet."""
     if loop.thoughts:

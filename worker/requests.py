@@ -33,6 +33,11 @@ class ClientRequests:
         """`fs.writeTextFile` was advertised."""
         return self._offers("writeTextFile")
 
+    @property
+    def runs_terminals(self) -> bool:
+        """`terminal` was advertised."""
+        return self.capabilities.get("terminal") is True
+
     def _offers(self, method: str) -> bool:
         fs = self.capabilities.get("fs")
         return isinstance(fs, dict) and fs.get(method) is True

@@ -14,7 +14,7 @@ import posixpath
 import re
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pathspec import GitIgnoreSpec
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from worker.tools.base import Access
 
 Effect = Literal["allow", "ask", "deny"]
+USER: Final = "the user's settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,13 @@ class Rule:
     tool: str
     path: str | None = None
     command: str | None = None
+    source: str = USER
+    """Where it stands, as a phrase."""
 
 
-def rules_of(settings: Iterable[RuleSetting]) -> tuple[Rule, ...]:
-    """The rules of the user's settings."""
-    return tuple(Rule(s.effect, s.tool, s.path, s.command) for s in settings)
+def rules_of(settings: Iterable[RuleSetting], source: str = USER) -> tuple[Rule, ...]:
+    """Rules as they stand in a settings file."""
+    return tuple(Rule(s.effect, s.tool, s.path, s.command, source) for s in settings)
 
 
 def applies(rule: Rule, tool: str, accesses: Sequence[Access], shell: Reading | None, cwd: Path) -> bool:

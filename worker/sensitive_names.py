@@ -146,6 +146,7 @@ FOLDERS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("may hold credentials", ("library", "keychains")),
     ("is run by git", (".husky",)),
     ("is run when an editor opens the folder", (".vscode", "tasks.json")),
+    ("holds the project's rules for iac-code", (".iac-code", "rules.json")),
     ("is git's own configuration", (".config", "git")),
     ("is run by a shell at its start", ("fish", "conf.d")),
     ("is run by the system by itself", (".config", "autostart")),

@@ -5,10 +5,10 @@ It puts the parts together (history, model, tools, permissions) for each turn; w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,37 +20,31 @@ from shared import catalog, content, settings
 from shared.errors import INTERNAL_ERROR, RequestError
 from shared.faults import fault_point
 from shared.paths import config_dir
+from shared.updates import chunk
 from worker import commands, replay
 from worker import events as ev
 from worker.agent_loop import AgentLoop, Brain
-from worker.boundaries import resolve
 from worker.credentials import tool_environment
+from worker.extensions import CommandFailed, Extensions
 from worker.history import History, HistoryError
-from worker.models.choose import make_model
-from worker.permissions import Policy, rules_of
+from worker.limits import Limits, find_limits, suspended
+from worker.models.chosen import ChosenModel
+from worker.permissions import Policy
 from worker.prompt import system_prompt
 from worker.subagent import Subagents
 from worker.tool_calls import ToolCalls
-from worker.tools import load_tools, specs
+from worker.tools import specs
 from worker.tools.base import ToolContext
 from worker.turn import Told, Turn, Work
+from worker.updates import text_content
 
 if TYPE_CHECKING:
-    from shared.frames import Open, Prompt, Replay, WorkerSpec
-    from worker.models.base import Model
+    from shared.frames import Open, Prompt, Replay, Servers, WorkerSpec
     from worker.publisher import Publisher
     from worker.requests import ClientRequests
     from worker.tools.processes import Processes
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Chosen:
-    """The model in use, made when it is first asked and again when the option changes."""
-
-    id: str
-    model: Model
 
 
 class WorkerSession:
@@ -70,21 +64,28 @@ class WorkerSession:
         self._folder = Path(spec.session_dir)
         self._cwd = Path(spec.cwd)
         self._history = History(self._folder / "history.jsonl", spec.epoch, publisher.count_records)
-        self._tools = load_tools()
+        self._extensions = Extensions(publisher)
+        self._tools = self._extensions.tools
         self._opened = anyio.Event()
         self._swept = anyio.Event()
         self._failure: str | None = None
+        self._set_aside = ""
+        """What a client is told of lines that could not be read."""
         self._one_turn = anyio.Lock()
         self._cancelled: set[str] = set()
         self._turn: Turn | None = None
         self._running: AgentLoop | None = None
         self._told: Told | None = None
-        self._roots: tuple[Path, ...] = ()
-        self._chosen: _Chosen | None = None
+        self._limits: Limits
+        self._closing = contextlib.AsyncExitStack()
+        self._chosen = ChosenModel()
         self.options: dict[str, str] = {}
 
     async def open(self, frame: Open) -> None:
-        """Read and repair the history. What cannot be read is set aside, and told."""
+        """Read and repair the history, then hold the MCP servers' connections. Ends with the worker.
+
+        What cannot be read of the history is set aside, and told.
+        """
         self.options = dict(frame.options)
         if frame.swept:
             self._swept.set()
@@ -92,24 +93,47 @@ class WorkerSession:
             self._settings = await to_thread.run_sync(settings.load, config_dir())
             self._catalog = catalog.load(self._settings.models, self.options["model"])
             self._processes.memory_limit = self._settings.memory_limit
-            # Spilled outputs are the session's own: the model is told to read on there.
-            folders = [self._cwd, *map(Path, frame.directories), self._folder / "spill"]
-            self._roots = tuple(await to_thread.run_sync(lambda: [resolve(folder) for folder in folders]))
+            limits = self._limits = await to_thread.run_sync(
+                find_limits,
+                self._cwd,
+                [Path(directory) for directory in frame.directories],
+                self._folder,
+                self._spec.epoch,
+                self._settings,
+                os.environ,
+            )
+            self._closing.push_async_callback(limits.sandbox.close)
+            await self._extensions.open(
+                self._settings, self._spec.session_id, self._cwd, limits.of_client, self._processes
+            )
+            self._extensions.use(frame.mcp_servers)
             problems = await self._history.load(frame.resuming)
         except (HistoryError, settings.SettingsError, catalog.CatalogError) as e:
             self._failure = str(e)
         else:
             if problems:
                 log.warning("%d lines of the history were set aside", len(problems))
-                await self._publisher.publish(
-                    ev.Error(
-                        f"\n[{len(problems)} lines of this session's history could not be read and were set "
-                        f"aside in {self._folder / 'history.bad.jsonl'}; the rest was loaded.]\n"
-                    )
+                self._set_aside = (
+                    f"\n[{len(problems)} lines of this session's history could not be read and were set "
+                    f"aside in {self._folder / 'history.bad.jsonl'}; the rest was loaded.]\n"
                 )
+                await self._publisher.publish(ev.Error(self._set_aside))
             if frame.resuming is not None:
                 self._told = Told(frame.calls, frame.shown, frame.restarted)
         self._opened.set()
+        if self._failure is None:
+            await self._swept.wait()
+            await self._extensions.run()
+
+    async def use_servers(self, frame: Servers) -> None:
+        """Other MCP servers than at the start."""
+        await self._opened.wait()
+        if self._failure is None:
+            self._extensions.use(frame.mcp_servers)
+
+    async def close(self) -> None:
+        """The last call, when no tool runs any more."""
+        await self._closing.aclose()
 
     def swept(self) -> None:
         """Nothing of earlier epochs runs any more."""
@@ -152,21 +176,34 @@ class WorkerSession:
 
     def _work(self, frame: Prompt, told: Told | None) -> Work:
         loop = self._loop(frame.turn_id, told)
+        hooks = self._extensions.hooks
+        turn_end = hooks.turn_end if hooks is not None else None
         command = commands.parse(frame.blocks)
         if command is None:
-            return Work(content.to_model(commands.unescaped(frame.blocks)), loop)
+            blocks = content.to_model(commands.unescaped(frame.blocks))
+            return Work(blocks, loop, None, self._extensions.settle, turn_end)
         runner = commands.Commands(
             self._history,
             self._publisher,
             self._think,
             self.options,
-            lambda: [str(root) for root in self._roots],
+            lambda: [str(root) for root in self._limits.of_client],
+            self._extensions.status,
         )
 
-        async def run() -> tuple[str, str]:
-            return frame.blocks[0]["text"], await runner.run(command)
+        async def run() -> tuple[str, str] | None:
+            typed = frame.blocks[0]["text"]
+            try:
+                message = await self._extensions.expanded(command)
+            except CommandFailed as e:
+                return typed, str(e)
+            if message is None:
+                return typed, await runner.run(command)
+            work.blocks = content.to_model([{"type": "text", "text": message}, *frame.blocks[1:]])
+            return None
 
-        return Work([], loop, run)
+        work = Work([], loop, run, turn_end=turn_end)
+        return work
 
     async def replay(self, frame: Replay) -> None:
         """Send the history to the client that asked."""
@@ -177,16 +214,25 @@ class WorkerSession:
             )
             return
         fault_point("replay.begin")
+        number = 0
+        before = list(self._history.records)
+        for number, update in enumerate(replay.updates(before, self._tools, self._cwd), start=1):
+            if number > frame.skip:
+                await self._publisher.replay_slowly(frame.request_id, number, update)
         # From here to the answer without a wait: what is sent after it is not in it, and nothing is lost.
         self._publisher.flush()
-        whole = itertools.chain(
-            replay.updates(self._history.records, self._tools, self._cwd),
+        rest = itertools.chain(
+            replay.later(before, self._history.records, self._tools, self._cwd),
             replay.streaming(self._running) if self._running is not None else (),
+            # A client that loads hears nothing but its replay.
+            [chunk("agent_message_chunk", self._set_aside, frame.request_id)] if self._set_aside else (),
         )
-        for number, update in enumerate(whole, start=1):
-            if number > frame.skip:
-                self._publisher.replay(frame.request_id, number, update)
+        self._set_aside = ""
+        for later, update in enumerate(rest, start=number + 1):
+            if later > frame.skip:
+                self._publisher.replay(frame.request_id, later, update)
         self._publisher.answer(frame.request_id, {})
+        self._publisher.end_replay(frame.request_id)
 
     def _loop(self, turn_id: str, told: Told | None) -> AgentLoop:
         subagents = Subagents(self._history, turn_id, self._think, self._publisher.publish)
@@ -203,6 +249,9 @@ class WorkerSession:
             may_start=self._may_start,
             announced=set(told.calls) if told is not None else set(),
             spent=subagents.spent,
+            hooks=self._extensions.hooks,
+            find=self._extensions.find,
+            audit=self._limits.audit,
         )
         subagents.calls = calls
         return AgentLoop(self._history, turn_id, self._think, calls, self._publisher.publish)
@@ -212,36 +261,41 @@ class WorkerSession:
         await self._processes.settle()
 
     def _policy(self, turn_id: str) -> Policy:
-        interrupted = {
-            record.tool
-            for record in self._history.of_turn(turn_id)
-            if record.kind == "tool_result" and record.interrupted
-        }
+        limits, settings = self._limits, self._settings
         return Policy(
             mode=cast("Any", self.options["mode"]),
-            roots=self._roots,
+            roots=limits.roots,
             grants=self._history.grants(),
-            suspended=frozenset(interrupted),
-            rules=rules_of(self._settings.rules),
-            bash_grants=self._settings.bash_grants,
-            dangerously_allow_outside=self._settings.dangerously_allow_outside,
+            suspended=suspended(self._history.of_turn(turn_id), self._tools),
+            rules=limits.rules,
+            bash_grants=settings.bash_grants,
+            dangerously_allow_outside=settings.dangerously_allow_outside,
+            skills=self._extensions.skill_folders,
         )
 
     def _context(self, call_id: str, subagents: Subagents) -> ToolContext:
         async def progress(text: str) -> None:
             await self._publisher.publish(
                 ev.ToolProgress(
-                    call_id, content=[{"type": "content", "content": {"type": "text", "text": text}}]
+                    call_id,
+                    content=text_content(text),
+                    parent_call_id=self._publisher.open_calls.get(call_id),
                 )
             )
 
         async def show_plan(entries: list[dict[str, Any]]) -> None:
             await self._publisher.publish(ev.PlanChanged(entries))
 
+        async def show_terminal(terminal_id: str) -> None:
+            content = [{"type": "terminal", "terminalId": terminal_id}]
+            parent = self._publisher.open_calls.get(call_id)
+            await self._publisher.publish(ev.ToolProgress(call_id, content=content, parent_call_id=parent))
+
+        in_terminal = self._settings.editor_terminal and self._client.runs_terminals
         return ToolContext(
             call_id=call_id,
             cwd=self._cwd,
-            roots=self._roots,
+            roots=self._limits.roots,
             session_dir=self._folder,
             stamps=self._history.stamps(),
             processes=self._processes,
@@ -250,22 +304,21 @@ class WorkerSession:
             progress=progress,
             delegate=subagents.delegate(call_id),
             show_plan=show_plan,
+            show_terminal=show_terminal if in_terminal else None,
+            sandbox=self._limits.sandbox,
         )
 
     async def _think(self) -> Brain:
         model_id = self.options["model"]
-        if self._chosen is None or self._chosen.id != model_id:
-            made = await to_thread.run_sync(
-                make_model, model_id, self._catalog.offering(model_id), os.environ, config_dir()
-            )
-            if self._chosen is not None:
-                await self._chosen.model.aclose()
-            self._chosen = _Chosen(model_id, made)
+        model = await self._chosen.get(model_id, self._catalog)
+        for notice in (*self._limits.untold(), *self._extensions.notices()):
+            await self._publisher.publish(ev.Error(f"\n[{notice}]\n"))
+        more = self._extensions.sections()
         system = await to_thread.run_sync(
-            system_prompt, self._cwd, self._roots, list(self._tools), date.today()
+            system_prompt, self._cwd, self._limits.roots, list(self._tools), date.today(), more
         )
         return Brain(
-            self._chosen.model,
+            model,
             self._catalog.offering(model_id).entry(model_id),
             cast("Any", self.options["thinking"]),
             system,

@@ -11,9 +11,13 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
+import anyio
+
 from shared.records import AssistantRecord, UserRecord
 from worker.agent_loop import AgentLoop, Brain
 from worker.history import History
+from worker.models.base import ModelError
+from worker.steps import RunCalls, next_step
 from worker.tools.base import ToolError
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
     from worker import events as ev
     from worker.tool_calls import ToolCalls
-    from worker.tools.base import Delegate, Tool, ToolInput
+    from worker.tools.base import Delegate, Tool, ToolContext, ToolInput
 
 MAX_DEPTH: Final = 2
 MAX_RUNNING: Final = 4
@@ -45,7 +49,7 @@ class Subagents:
         self._turn_id = turn_id
         self._think = think
         self._emit = emit
-        self._running = 0
+        self._running = anyio.Semaphore(MAX_RUNNING)
         self._spent: dict[str, dict[str, int]] = defaultdict(lambda: {"input": 0, "output": 0})
         self.calls: ToolCalls
         """The session's own; a sub-agent's are like them but for history, tools and parent."""
@@ -60,13 +64,9 @@ class Subagents:
         async def run(prompt: str, agent_type: Literal["general", "explore"]) -> str:
             if depth > MAX_DEPTH:
                 raise ToolError(f"Sub-agents may be nested {MAX_DEPTH} deep. Do this part yourself.")
-            if self._running >= MAX_RUNNING:
-                raise ToolError(f"{MAX_RUNNING} sub-agents run already. Wait for them, or do it yourself.")
-            self._running += 1
-            try:
+            # No more than `MAX_DEPTH` of them wait for one another, so some always go on.
+            async with self._running:
                 return await self._run(call_id, depth, prompt, agent_type)
-            finally:
-                self._running -= 1
 
         return run
 
@@ -76,15 +76,20 @@ class Subagents:
             UserRecord(**history.stamp(), turn_id=self._turn_id, blocks=[{"type": "text", "text": prompt}])
         )
         tools = _tools(self.calls.tools, agent_type, depth)
-        outer = self.calls.context
+
+        def context(inner: str) -> ToolContext:
+            of_session = self.calls.context(inner)
+            # It may change what it has read itself; what others read it has not seen.
+            return replace(of_session, delegate=self.delegate(inner, depth + 1), stamps=history.stamps())
 
         calls = replace(
             self.calls,
             history=history,
             tools=tools,
-            context=lambda inner: replace(outer(inner), delegate=self.delegate(inner, depth + 1)),
+            context=context,
             announced=set(),
             parent=call_id,
+            find=None,
         )
 
         async def think() -> Brain:
@@ -98,6 +103,8 @@ class Subagents:
         loop = AgentLoop(history, self._turn_id, think, calls, emit)
         try:
             stop_reason = await loop.run()
+        except ModelError as e:
+            raise ToolError(f"The sub-agent could not go on: {e}") from e
         finally:
             self._count(call_id, history)
         replies = [record for record in history.records if isinstance(record, AssistantRecord)]
@@ -107,15 +114,20 @@ class Subagents:
         return text.strip() or "The sub-agent ended without a report."
 
     def _count(self, call_id: str, history: History) -> None:
-        spent = self._spent[call_id]
-        for record in history.records:
-            usage = getattr(record, "usage", {})
-            for key in ("input", "output"):
-                spent[key] += usage.get(key, 0) if isinstance(usage, dict) else 0
+        """Add what the sub-agent spent to its call, and what those it had sent spent that never returned."""
+        used = [getattr(record, "usage", {}) for record in history.records]
+        step = next_step(history.of_turn(self._turn_id))
+        if isinstance(step, RunCalls):
+            used += [self.spent(call["id"]) for call in step.calls]
+        for key in ("input", "output"):
+            self._spent[call_id][key] += sum(usage.get(key, 0) for usage in used)
 
 
 def _tools(tools: dict[str, Tool[ToolInput]], agent_type: str, depth: int) -> dict[str, Tool[ToolInput]]:
-    offered = {name: tool for name, tool in tools.items() if agent_type == "general" or tool.read_only}
-    if depth >= MAX_DEPTH:
-        offered.pop("agent", None)
-    return offered
+    # The user sees one plan, the session's.
+    withheld = {"todo", "agent"} if depth >= MAX_DEPTH else {"todo"}
+    return {
+        name: tool
+        for name, tool in tools.items()
+        if name not in withheld and (agent_type == "general" or tool.read_only)
+    }

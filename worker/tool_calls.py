@@ -7,25 +7,29 @@ the client sees it. So a worker that dies leaves no doubt which calls may have h
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio import to_thread
 from pydantic import ValidationError
 
-from shared.records import GrantRecord, ToolResultRecord, ToolStartRecord
+from shared.records import GrantRecord, ToolStartRecord
 from worker import events as ev
+from worker.audit import subject_of
 from worker.permissions import Policy, call_of, decide, grant_scope, parse_outcome, permission_options
+from worker.results import record_result
 from worker.steps import REPEATS_ENDED, REPEATS_TOLD
 from worker.tools import describe_invalid_input, run_tool
 from worker.tools.base import ToolOutput
-from worker.updates import text_content
+from worker.updates import parent_meta, text_content
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from worker.audit import Audit
     from worker.history import History
+    from worker.hooks import Hooks
     from worker.permissions import Call, Decision
     from worker.requests import ClientRequests
     from worker.steps import RunCalls
@@ -75,6 +79,10 @@ class ToolCalls:
     spent: Callable[[str], dict[str, int]] = lambda _call_id: {}
     """Tokens that sub-agents spent in a call."""
     parent: str | None = None
+    hooks: Hooks | None = None
+    find: Callable[[str], Awaitable[Tool[ToolInput] | None]] | None = None
+    """Looks for a tool that is not among `tools` yet."""
+    audit: Audit | None = None
 
     async def run(self, step: RunCalls) -> None:
         """Give every call of the step its result. Raises HistoryError."""
@@ -99,7 +107,8 @@ class ToolCalls:
         return bool(
             call.refusal is None
             and call.tool
-            and call.tool.read_only
+            and call.args is not None
+            and call.tool.changes_nothing(call.args)
             and call.decision
             and call.decision.verdict == "allow"
         )
@@ -108,6 +117,8 @@ class ToolCalls:
         call_id, name = call["id"], call["name"]
         raw_input = call["input"] if isinstance(call["input"], dict) else {}
         tool = self.tools.get(name)
+        if tool is None and self.find is not None:
+            tool = await self.find(name)
         args: ToolInput | None = None
         refusal: str | None = None
         if step.repeated >= REPEATS_ENDED:
@@ -170,9 +181,17 @@ class ToolCalls:
         # Decided anew: a mode or a grant may have changed while calls before it ran.
         judged = await self._judged(call.tool, call.args, call.id)
         decision = decide(judged, self.policy())
+        await self._audited(call, judged, decision.verdict, decision.by, decision.reason)
         if decision.verdict == "deny":
             await self._end(call, _denied(decision.reason))
             return
+        if self.hooks is not None:
+            await self.may_start()
+            denied = await self.hooks.before_tool(call.name, call.raw_input)
+            if denied is not None:
+                await self._audited(call, judged, "deny", "hook", denied)
+                await self._end(call, _denied(denied))
+                return
         if decision.verdict == "ask" and not await self._permitted(call, judged, decision):
             await self._end(call, _denied(DENIED))
             return
@@ -188,6 +207,10 @@ class ToolCalls:
             permitted=judged.accesses,
         )
         output = await run_tool(call.tool, call.args, context)
+        if self.hooks is not None:
+            said = await self.hooks.after_tool(call.name, call.raw_input, output)
+            if said is not None:
+                call = replace(call, note=f"{call.note}\n\n[A hook of the user says: {said}]")
         await self._end(call, output)
 
     async def _permitted(self, call: Planned, judged: Call, decision: Decision) -> bool:
@@ -211,14 +234,21 @@ class ToolCalls:
         locations = call.tool.locations(call.args, self.cwd)
         if locations:
             params["toolCall"]["locations"] = locations
+        params["toolCall"] |= parent_meta(self.parent)
         result, error = await self.client.ask(f"{call.id}:permission", "session/request_permission", params)
         answer = parse_outcome(result, error=error is not None)
         allowed = answer in ("allow_once", "allow_always")
+        await self._audited(call, judged, "allow" if allowed else "deny", "user", answer)
         if answer in ("allow_always", "reject_always"):
             await self.grants.write(
                 GrantRecord(**self.grants.stamp(), tool=call.name, allow=allowed, scope=scope)
             )
         return allowed
+
+    async def _audited(self, call: Planned, judged: Call, verdict: str, by: str, reason: str) -> None:
+        if self.audit is not None and call.args is not None:
+            told = {"verdict": verdict, "by": by, "reason": reason}
+            await self.audit.write(self.turn_id, call.id, self.parent, subject_of(judged, call.args), told)
 
     async def _end(self, call: Planned, output: ToolOutput) -> None:
         await record_result(
@@ -237,46 +267,3 @@ class ToolCalls:
 def _denied(reason: str) -> ToolOutput:
     text = reason if reason.startswith(DENIED) else f"{DENIED} {reason}"
     return ToolOutput(text, is_error=True, raw={"error": text})
-
-
-async def record_result(
-    history: History,
-    emit: Callable[[ev.Event], Awaitable[None]],
-    turn_id: str,
-    call_id: str,
-    tool: str,
-    output: ToolOutput,
-    *,
-    note: str = "",
-    usage: dict[str, int] | None = None,
-    parent: str | None = None,
-    interrupted: bool = False,
-) -> None:
-    """Make a call's result durable, then tell the client that the call ended."""
-    record = ToolResultRecord(
-        **history.stamp(),
-        turn_id=turn_id,
-        call_id=call_id,
-        tool=tool,
-        text=output.text + note,
-        is_error=output.is_error,
-        interrupted=interrupted,
-        content=output.content or text_content(output.text),
-        raw_output=output.raw or {"error" if output.is_error else "output": output.text},
-        stamps={stamp.path: stamp.digest for stamp in output.stamps},
-        usage=usage or {},
-    )
-    await history.write(record)
-    await emit(result_event(record, parent))
-
-
-def result_event(record: ToolResultRecord, parent: str | None = None) -> ev.ToolResult:
-    """What the client is told of a recorded result."""
-    status = "failed" if record.is_error else "completed"
-    return ev.ToolResult(
-        record.call_id,
-        cast("Any", status),
-        record.content,
-        record.raw_output,
-        parent,
-    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from shared.errors import AUTH_REQUIRED, INTERNAL_ERROR, RequestError
+from shared.errors import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from shared.faults import fault_point
 from shared.records import (
     AssistantRecord,
@@ -25,8 +25,9 @@ from worker import events as ev
 from worker.history import HistoryError, usage_sum
 from worker.models.base import ModelError
 from worker.replay import call_update, shown_tail
+from worker.results import record_result, result_event
 from worker.steps import Done, RunCalls, next_step, tool_uses
-from worker.tool_calls import CANCELLED, record_result, result_event
+from worker.tool_calls import CANCELLED
 from worker.tools.base import ToolOutput
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_CANCELLED_HOOKS = 0.5
+"""Seconds for the hooks of a turn that was cancelled: the front waits for its answer."""
 INTERRUPTED_SHOWN = "The call was interrupted: the session's process ended. It may have had effect."
 
 
@@ -58,8 +61,13 @@ class Work:
 
     blocks: list[dict[str, Any]]
     loop: AgentLoop
-    command: Callable[[], Awaitable[tuple[str, str]]] | None = None
-    """Runs it; returns what was typed and what the user is told."""
+    command: Callable[[], Awaitable[tuple[str, str] | None]] | None = None
+    """Runs it; returns what was typed and what the user is told. None: it stands for a message to the
+    model, and has put that into `blocks`."""
+    ready: Callable[[], Awaitable[None]] | None = None
+    """Waits a little for what is still starting."""
+    turn_end: Callable[[str], Awaitable[None]] | None = None
+    """Runs the hooks of a turn's end."""
 
 
 class Turn:
@@ -91,6 +99,15 @@ class Turn:
         else:
             self._publisher.answer_prompt(self.id, end.stop_reason, end.usage)
 
+    def _error(self, e: ModelError) -> RequestError:
+        if e.auth:
+            return RequestError(AUTH_REQUIRED, str(e))
+        if e.too_long and not any(isinstance(r, AssistantRecord) for r in self._history.of_turn(self.id)):
+            # Told by its code that the prompt is not sent again: see `shared.repair.to_messages`.
+            details = f"{e} This prompt was not taken into the conversation; send less, or name a file."
+            return RequestError(INVALID_PARAMS, details, prompt="too long")
+        return RequestError(INTERNAL_ERROR, str(e))
+
     async def _end_of(self, work: Work) -> TurnEndRecord:
         fault_point("turn.begin")
         known = self._history.of_turn(self.id)
@@ -102,19 +119,18 @@ class Turn:
         stop_reason, error = "cancelled", None
         with self._scope:
             try:
-                if not known:
-                    if work.command is None:
-                        await work.loop.make_room()
-                    await self._begin(work)
-                if work.command is not None:
-                    stop_reason = await self._run_command(work.command, known)
-                else:
-                    stop_reason = await work.loop.run()
+                stop_reason = await self._do(work, known)
             except ModelError as e:
-                error = RequestError(AUTH_REQUIRED if e.auth else INTERNAL_ERROR, str(e)).to_json()
+                error = self._error(e).to_json()
+            if work.turn_end is not None:
+                await work.turn_end("error" if error is not None else stop_reason)
         if self._scope.cancelled_caught:
+            stop_reason, error = "cancelled", None
             with anyio.CancelScope(shield=True):
                 await self._cancelled(work)
+            if work.turn_end is not None:
+                with anyio.move_on_after(_CANCELLED_HOOKS, shield=True):
+                    await work.turn_end(stop_reason)
         elif error is not None:
             await self._publisher.publish(ev.Error(f"\n{error['data']['details']}\n"))
         end = TurnEndRecord(
@@ -127,24 +143,41 @@ class Turn:
         await self._history.write(end)
         return end
 
+    async def _do(self, work: Work, known: Sequence[Record]) -> str:
+        """Run the turn, or what is left of it; its stop reason."""
+        if work.ready is not None:
+            await work.ready()
+        asked = any(record.kind == "user" for record in known)
+        if work.command is not None and not asked and await self._run_command(work.command, known):
+            return "end_turn"
+        if not known:
+            await work.loop.make_room()
+            await self._begin(work)
+        return await work.loop.run()
+
     async def _begin(self, work: Work) -> None:
         """What was typed is durable before the model is asked."""
         await self._history.mend()
-        if work.command is None:
+        if work.blocks:
             await self._history.write(
                 UserRecord(**self._history.stamp(), turn_id=self.id, blocks=work.blocks)
             )
 
     async def _run_command(
-        self, command: Callable[[], Awaitable[tuple[str, str]]], known: Sequence[Record]
-    ) -> str:
+        self, command: Callable[[], Awaitable[tuple[str, str] | None]], known: Sequence[Record]
+    ) -> bool:
+        """Whether that was all; else the model is to be asked."""
         if not any(record.kind == "command" for record in known):
-            text, output = await command()
+            await self._history.mend()
+            told = await command()
+            if told is None:
+                return False
+            text, output = told
             await self._history.write(
                 CommandRecord(**self._history.stamp(), turn_id=self.id, text=text, output=output)
             )
             await self._publisher.publish(ev.TextDelta(output, self.id))
-        return "end_turn"
+        return True
 
     async def _cancelled(self, work: Work) -> None:
         """What had streamed is kept, and every call gets its end, on disk and at the client."""
@@ -173,6 +206,7 @@ class Turn:
                     call["id"],
                     call["name"],
                     ToolOutput(CANCELLED, is_error=True),
+                    usage=loop.calls.spent(call["id"]),
                 )
         await self._end_open_calls(CANCELLED)
 

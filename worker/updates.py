@@ -22,7 +22,7 @@ def to_update(event: ev.Event) -> dict[str, Any]:
                 update["rawInput"] = event.raw_input
             if event.content is not None:
                 update["content"] = event.content
-            return update | _parent(event.parent_call_id)
+            return update | parent_meta(event.parent_call_id)
         case ev.ToolResult():
             return {
                 "sessionUpdate": "tool_call_update",
@@ -30,7 +30,7 @@ def to_update(event: ev.Event) -> dict[str, Any]:
                 "status": event.status,
                 "content": event.content,
                 "rawOutput": event.raw_output,
-            } | _parent(event.parent_call_id)
+            } | parent_meta(event.parent_call_id)
         case ev.PlanChanged():
             return {"sessionUpdate": "plan", "entries": event.entries}
         case ev.UsageChanged():
@@ -55,10 +55,11 @@ def _tool_use_start(event: ev.ToolUseStart) -> dict[str, Any]:
         update["locations"] = event.locations
     if event.content:
         update["content"] = event.content
-    return update | _parent(event.parent_call_id)
+    return update | parent_meta(event.parent_call_id)
 
 
-def _parent(call_id: str | None) -> dict[str, Any]:
+def parent_meta(call_id: str | None) -> dict[str, Any]:
+    """What shows a sub-agent's call below the call that started it; nothing for another one."""
     return {"_meta": {"iac-code": {"parentToolCallId": call_id}}} if call_id is not None else {}
 
 

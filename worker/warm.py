@@ -9,8 +9,8 @@ def warm() -> None:
 
     import worker.main
     from worker.models import anthropic
-    from worker.tools import load_tools
+    from worker.tools import load_tools, specs
 
     del anyio, worker
-    load_tools()
+    specs(load_tools())
     anthropic.warm()

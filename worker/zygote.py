@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import traceback
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
@@ -23,8 +24,11 @@ from setproctitle import setproctitle
 
 from shared.frames import WorkerSpec
 from shared.processes import become_subreaper, descendants, die_with_parent, signal_all
+from worker.scratch import Scratch
 
 MAX_MESSAGE: Final = 64 * 1024
+_TIDYING: Final = 0.3
+"""Seconds."""
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 
 
@@ -34,6 +38,7 @@ class Zygote:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._workers: set[int] = set()
+        self._session_dirs: set[str] = set()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -52,6 +57,9 @@ class Zygote:
             if self._link.fileno() in readable and not self._take():
                 break
         kill_below(os.getpid())
+        # Killed workers could not do it; whatever takes longer is done when a session starts.
+        for session_dir in self._session_dirs:
+            Scratch(Path(session_dir)).remove(_TIDYING / len(self._session_dirs))
 
     def _take(self) -> bool:
         """Handle one request; False when the front is gone."""
@@ -82,6 +90,7 @@ class Zygote:
             os.close(fd)
         if pid > 0:
             self._workers.add(pid)
+            self._session_dirs.add(spec.session_dir)
             pidfd = os.pidfd_open(pid)  # the child is not reaped yet, so this is it
             self._send({"op": "forked", "pid": pid}, [pidfd])
             os.close(pidfd)
@@ -93,6 +102,8 @@ class Zygote:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, *_IGNORED):
                 signal.signal(number, signal.SIG_DFL)
+            # As any Python has it: an MCP server that is gone is a BrokenPipeError, not the worker's end.
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
             self._link.close()
             os.close(self._wake_read)
             os.close(self._wake_write)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ops.chaos_run.agent import Agent
     from ops.chaos_run.plan import Script
 
+_LOADS = 3
+"""A worker that is struck before it is ready costs the load; not so often in a row."""
 _DELTA = re.compile(r"<(\d+):(\d+)>")
 
 
@@ -68,16 +70,20 @@ class Player:
         """Create the session, or load it in a new front. Raises FrontGone."""
         place: dict[str, Any] = {"cwd": str(self.cwd), "mcpServers": []}
         if not self.session_id:
-            answer = await agent.request("session/new", place)
-            self.session_id = answer["result"]["sessionId"]
+            made = await agent.request("session/new", place)
+            self.session_id = made["result"]["sessionId"]
             return
-        self._turn, self._replayed = None, []
-        answer = await agent.request("session/load", {**place, "sessionId": self.session_id})
-        replayed, self._replayed = self._replayed, None
-        if "result" in answer:
-            self._compare(replayed)
-        else:
-            self.mis_replayed.append(f"s{self.number}: load: {answer['error']}")
+        self._turn = None
+        answer: dict[str, Any] = {}
+        for _ in range(_LOADS):
+            self._replayed = []
+            answer = await agent.request("session/load", {**place, "sessionId": self.session_id})
+            replayed, self._replayed = self._replayed, None
+            if "result" in answer:
+                self._compare(replayed)
+                return
+            await anyio.sleep(0.2)
+        self.mis_replayed.append(f"s{self.number}: load: {answer['error']}")
 
     def _compare(self, replayed: list[tuple[str, str]]) -> None:
         said = {kind: "".join(text for k, text in replayed if k == kind) for kind, _ in replayed}

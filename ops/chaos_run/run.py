@@ -34,7 +34,11 @@ _WARM: Final = 30.0
 _DRAIN: Final = 30.0
 """Seconds that turns have to end after the last strike."""
 _GONE_WITHIN: Final = 1.0
-"""Seconds after its front's death in which the last of its processes is gone."""
+"""Seconds after the next front's start in which the last process of a killed one is gone.
+
+Most are gone long before. One that is stopped or holds the GIL while its zygote is dead too cannot end
+itself: the next front finds and ends it.
+"""
 
 
 class Run:
@@ -49,7 +53,7 @@ class Run:
         self._agents: list[Agent] = []
         self._there = anyio.Event()
         self._over = False
-        self._left = 0
+        self._left: list[str] = []
         self._stopped_at = 0.0
         for folder in ("armed", "config", "run", *(player.cwd.name for player in self._players)):
             (home / folder).mkdir()
@@ -77,7 +81,7 @@ class Run:
             self._stopped_at = time.time()
             await self._end()
             left = descendants(os.getpid(), spare=spared)
-            self._left += len(left)
+            self._left += [f"at the end: {_described(process)}" for process in left]
             signal_all(left, signal.SIGKILL)
             tasks.cancel_scope.cancel()
 
@@ -115,8 +119,8 @@ class Run:
                 await self._striker.strike(strike, front, "")
                 stopped = time.monotonic()
                 await self._agents[-1].process.wait()
-                tasks.start_soon(self._count_left, below)
                 await self._start(tasks)
+                tasks.start_soon(self._count_left, below)
                 await self._all_turn()
                 began += time.monotonic() - stopped
             else:
@@ -135,7 +139,7 @@ class Run:
 
     async def _count_left(self, processes: list[psutil.Process]) -> None:
         _, alive = await to_thread.run_sync(lambda: psutil.wait_procs(processes, timeout=_GONE_WITHIN))
-        self._left += len(alive)
+        self._left += [f"1 s after the next front's start: {_described(process)}" for process in alive]
 
     async def _end(self) -> None:
         """As an editor ends it: by the end of its stdin."""
@@ -145,7 +149,7 @@ class Run:
         with anyio.move_on_after(5):
             await process.wait()
         if process.returncode is None:
-            self._left += 1
+            self._left.append("the front, 5 s after its stdin ended")
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
@@ -177,3 +181,9 @@ class Run:
                     if datetime.fromisoformat(entry["time"]).timestamp() <= self._stopped_at:
                         entries.append(entry)
         return entries
+
+
+def _described(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.pid} {process.status()} {' '.join(process.cmdline())}"
+    return f"{process.pid}, gone by now"

@@ -34,7 +34,7 @@ class Seen:
     answers: Sequence[Counter[str]]
     """Of each front: how often each request was answered. All but the last one's died."""
     bad_lines: int
-    left: int
+    left: Sequence[str]
     """Processes that outlived their front."""
 
 
@@ -96,7 +96,7 @@ def judge(seen: Seen) -> Verdict:
             "turns lost or doubled in a loaded history", len(player.mis_replayed), player.mis_replayed
         )
     verdict.count("lines that are no JSON-RPC", seen.bad_lines)
-    verdict.count("processes left", seen.left)
+    verdict.count("processes left", len(seen.left), seen.left)
     return verdict
 
 

@@ -80,6 +80,12 @@ def _dispatch(args: argparse.Namespace) -> int:
             from supervisor.cli import models
 
             return models.run()
+        case "mcp":
+            from supervisor.cli import mcp
+
+            if args.action == "list":
+                return mcp.list_servers(as_json=args.json)
+            return mcp.test(args.names, as_json=args.json)
         case "login" | "acp":  # of `acp` only `--login` comes here, the agent itself is started by `main`
             from supervisor.cli import credentials
 
@@ -144,6 +150,13 @@ def _build() -> _Parser:
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what is being logged")
 
     commands.add_parser("models", help="the models that can be chosen")
+    mcp = commands.add_parser("mcp", help="the MCP servers of your settings")
+    doing = mcp.add_subparsers(dest="action", metavar="ACTION", required=True)
+    servers = doing.add_parser("list", help="what is configured")
+    servers.add_argument("--json", action="store_true", help="one object a line")
+    test = doing.add_parser("test", help="start them: how long it took, and what they offer")
+    test.add_argument("names", nargs="*", metavar="NAME", help="only these")
+    test.add_argument("--json", action="store_true", help="one object a line")
     commands.add_parser("login", help="store an API key (asked for, or read from stdin)")
     commands.add_parser("logout", help="forget the stored API key")
     return parser

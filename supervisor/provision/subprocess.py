@@ -80,7 +80,7 @@ class SubprocessProvisioner:
                 spec = spec.model_copy(update={"lifeline_fd": lifeline_read, "lock_fd": lock_fd})
                 os.write(spec_write, spec.encode())  # under 64 KiB: a pipe takes it whole
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "worker.main", str(spec_read)],
+                    [sys.executable, "-P", "-m", "worker.alone", str(spec_read)],
                     stdin=subprocess.DEVNULL,
                     stderr=subprocess.STDOUT,
                     pass_fds=[fd for fd in (spec_read, lifeline_read, lock_fd) if fd >= 0],
@@ -105,7 +105,8 @@ class SubprocessProvisioner:
     async def aclose(self) -> None:
         """See WorkerProvisioner."""
         deadline = anyio.current_time() + 1.0
-        while left := descendants(os.getpid(), spare=set(self._spare())):
+        # Workers too: those of a dead zygote landed here, and one that is stopped cannot end by its lifeline.
+        while left := descendants(os.getpid()):
             signal_all(left, signal.SIGKILL)
             if anyio.current_time() > deadline:
                 return

@@ -225,7 +225,7 @@ class Zygote:
     async def sweep(self, number: signal.Signals) -> int:
         """Signal what ended workers left below the zygote; how many were there. 0 if it is dead."""
         async with self._asking:
-            if self.dead:
+            if not self.warm:  # nothing is below it yet, and it would not answer before it is
                 return 0
             self._sweep_told = anyio.Event()
             self._swept.clear()

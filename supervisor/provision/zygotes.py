@@ -8,7 +8,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.lowlevel
 
 from shared.processes import descendants, signal_all
 from supervisor.provision.base import CannotSpawn
@@ -35,6 +34,8 @@ class ZygoteProvisioner:
 
     def __init__(self, started: tuple[subprocess.Popen[bytes], socket.socket] | None) -> None:
         self._zygote = Zygote(*started) if started is not None else None
+        self._replaced = anyio.Event()
+        """Set when another zygote, or none, takes the place of the one there is."""
         self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         self._fallback = SubprocessProvisioner(self._spared)
         self._workers: dict[tuple[str, int], WorkerHandle] = {}
@@ -51,22 +52,31 @@ class ZygoteProvisioner:
         return self._zygote is not None and self._zygote.warm
 
     async def run(self) -> None:
-        """Keep a zygote alive; returns when none is to be had."""
+        """Keep a zygote alive, where the kernel can have one at all."""
         while self._zygote is not None:
             await self._zygote.run()
             if self._ending:
                 return
-            now = anyio.current_time()
-            self._deaths.append(now)
-            if len(self._deaths) == MAX_DEATHS and now - self._deaths[0] < DEATH_WINDOW:
-                log.error("the zygote died %d times; workers start as plain subprocesses", MAX_DEATHS)
-                self._zygote = None
-                return
-            try:
-                self._zygote = Zygote(*start_process(1))  # descriptor 1 is the log
-            except OSError as e:
-                log.error("no zygote can be started (%s); workers start as plain subprocesses", e)
-                self._zygote = None
+            self._zygote = self._another()
+            self._replaced.set()
+            self._replaced = anyio.Event()
+            while self._zygote is None:
+                # Whatever killed them may have passed; until then workers are slow to start, not gone.
+                await anyio.sleep(DEATH_WINDOW)
+                self._deaths.clear()
+                self._zygote = self._another()
+
+    def _another(self) -> Zygote | None:
+        now = anyio.current_time()
+        self._deaths.append(now)
+        if len(self._deaths) == MAX_DEATHS and now - self._deaths[0] < DEATH_WINDOW:
+            log.error("the zygote died %d times; workers start as plain subprocesses", MAX_DEATHS)
+            return None
+        try:
+            return Zygote(*start_process(1))  # descriptor 1 is the log
+        except OSError as e:
+            log.error("no zygote can be started (%s); workers start as plain subprocesses", e)
+            return None
 
     async def spawn(self, spec: WorkerSpec, lock_fd: int) -> WorkerHandle:
         """See WorkerProvisioner."""
@@ -77,15 +87,16 @@ class ZygoteProvisioner:
         return self._workers[key]
 
     async def _start(self, spec: WorkerSpec, lock_fd: int) -> WorkerHandle:
-        for _attempt in range(2):
-            zygote = self._zygote
-            if zygote is None:
-                break
+        while (zygote := self._zygote) is not None:
+            replaced = self._replaced
             try:
                 return await zygote.fork(spec, lock_fd)
             except (CannotSpawn, OSError) as e:
                 log.warning("no fork for session %s: %s", spec.session_id, e)
-                await anyio.lowlevel.checkpoint()  # `run` replaces a dead zygote
+            if not zygote.dead:
+                break
+            # Another is warm in 2 s, as long as one plain subprocess takes, and serves all who wait.
+            await replaced.wait()
         return await self._fallback.spawn(spec, lock_fd)
 
     def forget(self, session_id: str, epoch: int) -> None:

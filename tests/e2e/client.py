@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import Process
 
+    from tests.e2e.wire import Wire
+
 PATIENCE = 30.0
 """Seconds. Generous: only a failure waits this long."""
 
@@ -52,8 +54,10 @@ def offline_environment(home: Path) -> dict[str, str]:
 class RawClient:
     """What came from the agent, and ways to send and to wait. Made by `start_agent`."""
 
-    def __init__(self, process: Process, answer_permission: str | None) -> None:
+    def __init__(self, process: Process, answer_permission: str | None, wire: Wire | None) -> None:
         self.process = process
+        self.wire = wire
+        """Holds what comes to the schema and to the protocol's rules, where that is wanted."""
         self.lines: list[bytes] = []
         """Every line of stdout, without its end."""
         self.messages: list[dict[str, Any]] = []
@@ -62,27 +66,39 @@ class RawClient:
         self.stderr = b""
         self.watch: Callable[[dict[str, Any]], None] | None = None
         """Called with each message as it comes."""
-        self._answer_permission = answer_permission
+        self.answer_request: Callable[[str, dict[str, Any]], dict[str, Any] | None] | None = None
+        """Gives the members of the answer to each other request by its method and params; None: no answer."""
+        self.answer_permission = answer_permission
+        """The kind of option that permission requests are answered with as they come; None: not at all."""
+        self._reading = anyio.Event()
+        self._reading.set()
         self._changed = anyio.Condition()
         self._ended = False
-        self._made = 0
+        self.made = 0
 
     # Sending
 
     async def send_raw(self, octets: bytes) -> None:
         """Write to the agent's stdin, whatever it is."""
+        if self.wire is not None:
+            self.wire.unknown = True
+        await self._write(octets)
+
+    async def _write(self, octets: bytes) -> None:
         assert self.process.stdin is not None
         await self.process.stdin.send(octets)
 
     async def send(self, message: dict[str, Any]) -> None:
         """Write one message as a line."""
-        await self.send_raw(json.dumps(message).encode() + b"\n")
+        if self.wire is not None:
+            self.wire.sent(message)
+        await self._write(json.dumps(message).encode() + b"\n")
 
     async def begin(self, method: str, params: dict[str, Any]) -> int:
         """Send a request without waiting; its id."""
-        self._made += 1
-        await self.send({"jsonrpc": "2.0", "id": self._made, "method": method, "params": params})
-        return self._made
+        self.made += 1
+        await self.send({"jsonrpc": "2.0", "id": self.made, "method": method, "params": params})
+        return self.made
 
     async def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification."""
@@ -179,12 +195,21 @@ class RawClient:
 
     # Reading
 
+    def pause(self) -> None:
+        """Read nothing, as a client that hangs."""
+        self._reading = anyio.Event()
+
+    def go_on(self) -> None:
+        """Read again."""
+        self._reading.set()
+
     async def read_stdout(self) -> None:
         """Take lines until the agent closes its stdout."""
         assert self.process.stdout is not None
         rest = b""
         with suppress(anyio.BrokenResourceError):
             async for chunk in self.process.stdout:
+                await self._reading.wait()
                 *ended, rest = (rest + chunk).split(b"\n")
                 for line in ended:
                     await self._take(line)
@@ -203,6 +228,8 @@ class RawClient:
 
     async def _take(self, line: bytes) -> None:
         self.lines.append(line)
+        if self.wire is not None:
+            self.wire.received(line)
         message = _checked(line)
         if message is None:
             self.faults.append(f"not a JSON-RPC object in UTF-8: {line[:200]!r}")
@@ -212,8 +239,12 @@ class RawClient:
         async with self._changed:
             self.messages.append(message)
             self._changed.notify_all()
-        if message.get("method") == "session/request_permission" and self._answer_permission is not None:
-            await self.respond(message, permission(message, self._answer_permission))
+        if message.get("method") == "session/request_permission" and self.answer_permission is not None:
+            await self.respond(message, permission(message, self.answer_permission))
+        elif self.answer_request is not None and message.keys() >= {"id", "method"}:
+            given = self.answer_request(message["method"], message["params"])
+            if given is not None:
+                await self.send({"jsonrpc": "2.0", "id": message["id"], **given})
 
 
 def permission(request: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -239,11 +270,12 @@ async def start_agent(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     answer_permission: str | None = "allow_once",
+    wire: Wire | None = None,
 ) -> AsyncIterator[RawClient]:
     """Start an agent that stores everything below `home`. At exit it has ended, and all below it.
 
     `answer_permission` is the kind of option that every permission request is answered with; None: the
-    test answers. Fails at exit if stdout broke the wire's rules.
+    test answers. Fails at exit if stdout broke the wire's rules; `wire` adds the protocol's.
     """
     try:
         async with (
@@ -258,7 +290,7 @@ async def start_agent(
             ) as process,
             anyio.create_task_group() as tasks,
         ):
-            client = RawClient(process, answer_permission)
+            client = RawClient(process, answer_permission, wire)
             tasks.start_soon(client.read_stdout)
             tasks.start_soon(client.read_stderr)
             try:
@@ -272,7 +304,8 @@ async def start_agent(
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
-    assert not client.faults, client.faults
+    faults = client.faults + (wire.finished() if wire is not None else [])
+    assert not faults, faults
 
 
 async def end_agent(process: Process) -> None:

@@ -14,6 +14,7 @@ import psutil
 
 from tests.double import serving
 from tests.e2e.client import PATIENCE, start_agent
+from tests.e2e.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -72,8 +73,12 @@ async def rig(
     env: Mapping[str, str] | None = None,
     settings: Mapping[str, Any] | None = None,
     arguments: tuple[str, ...] = (),
+    capabilities: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Rig]:
-    """An initialized agent with credentials for the double. At exit the model has refused nothing."""
+    """An initialized agent with credentials for the double. At exit the model has refused nothing.
+
+    Every line of the agent is held to the protocol (`tests.e2e.wire`).
+    """
     home, work = tmp_path / "home", tmp_path / "work"
     work.mkdir(exist_ok=True)
     (home / "config").mkdir(parents=True, exist_ok=True)
@@ -87,12 +92,17 @@ async def rig(
             **(env or {}),
         }
         async with start_agent(
-            home, env=given, cwd=work, answer_permission=answer_permission, arguments=arguments
+            home,
+            env=given,
+            cwd=work,
+            answer_permission=answer_permission,
+            arguments=arguments,
+            wire=Wire("acp" if "acp" in arguments else "both"),
         ) as client:
-            await client.initialize()
+            await client.initialize(**(capabilities or {}))
             yield Rig(client, double, home, work)
             assert client.stderr == b""
-        assert double.refusals == []
+        assert double.refusals == [], double.refusals
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -64,7 +64,7 @@ def good(folder: Path) -> Seen:
         {"message": "worker ended", "session": "s", "epoch": 1, "worker": 77, "reason": "SIGKILL"},
     ]
     answers = [Counter({"session/prompt 1": 1})]
-    return Seen([player], [Hit(40.0, "kill", 77)], {0: ["t1"]}, log, answers, bad_lines=0, left=0)
+    return Seen([player], [Hit(40.0, "kill", 77)], {0: ["t1"]}, log, answers, bad_lines=0, left=[])
 
 
 def hit(seen: Seen) -> None:
@@ -137,7 +137,7 @@ def false_alarm(seen: Seen) -> None:
 
 
 def left_process(seen: Seen) -> None:
-    seen.left = 1
+    seen.left = ["77 running sleep 60"]
 
 
 @pytest.mark.parametrize(

@@ -241,3 +241,46 @@ async def test_a_write_that_fails_ends_the_turn_and_publishes_nothing_unrecorded
             again = await r.client.prompt(session, "@text works-again")
             assert again["result"]["stopReason"] == "end_turn", point
             assert "works-again" in r.client.text(session), point
+
+
+async def test_lines_that_cannot_be_read_are_set_aside_and_told_to_who_loads(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        session = await r.client.new_session(r.work)
+        await r.client.prompt(session, "@text before")
+        await r.client.call("session/close", {"sessionId": session})
+        with (r.sessions / session / "history.jsonl").open("ab") as history:
+            history.write(b"\x00\xff no record\n" + b'{"epoch":' * 1000 + b"\n")
+        place = {"sessionId": session, "cwd": str(r.work), "mcpServers": []}
+        await r.client.call("session/load", place)
+        assert r.client.text(session).count("could not be read") == 1
+        await r.client.call("session/load", place)
+        assert r.client.text(session).count("could not be read") == 1
+        assert (await r.client.prompt(session, "@text after"))["result"]["stopReason"] == "end_turn"
+        assert "before" in r.asked()
+
+
+async def test_a_turn_that_no_worker_had_is_not_said_to_be_interrupted(tmp_path: Path) -> None:
+    async with rig(tmp_path, settings={"cancel_within": 0.5}) as r:
+        session = await r.client.new_session(r.work)
+        id_ = await r.client.begin_prompt(session, "@deltas 3\n@sleep 60")
+        await r.client.wait_text(session, "tok2")
+        r.kill_worker(session, signal.SIGSTOP)
+        await r.client.notify("session/cancel", {"sessionId": session})
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "cancelled"
+        assert (await r.client.prompt(session, "@text fresh"))["result"]["stopReason"] == "end_turn"
+        assert "restarted" not in r.client.text(session)
+
+
+async def test_setting_an_option_restores_a_session_no_further_than_a_prompt_does(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        session, closed = await r.client.new_session(r.work), await r.client.new_session(r.work)
+        for id_ in (session, closed):
+            await r.client.call("session/set_mode", {"sessionId": id_, "modeId": "bypass_permissions"})
+        await r.client.call("session/close", {"sessionId": closed})
+    async with rig(tmp_path, answer_permission="reject_once") as r:
+        thinking = {"configId": "thinking", "value": "low"}
+        answer = await r.client.request("session/set_config_option", {"sessionId": closed, **thinking})
+        assert answer["error"]["data"]["session_id"] == "Session not found"
+        await r.client.call("session/set_config_option", {"sessionId": session, **thinking})
+        await r.client.prompt(session, '@tool bash {"command": "true"}\n@text end')
+        assert _permissions(r) == 1

@@ -70,9 +70,7 @@ async def shared(tmp_path: Path, settings: str | None = None) -> AsyncIterator[S
                     yield Shared(home, work, environment, double, process, Path(runtime))
                 finally:
                     with anyio.CancelScope(shield=True):
-                        stopped = await anyio.run_process(
-                            [*AGENT[:-1], "stop"], env=whole, check=False
-                        )
+                        stopped = await anyio.run_process([*AGENT[:-1], "stop"], env=whole, check=False)
                         if stopped.returncode != 0:
                             process.kill()
                         await process.wait()

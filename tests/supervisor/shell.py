@@ -88,6 +88,11 @@ class Shell:
         self.said: list[dict[str, Any]] = []
         self._previous: Asked | None = None
 
+    @property
+    def has_worker(self) -> bool:
+        """Whether there is one, ready or not."""
+        return self.epoch is not None
+
     # What happens to the machine
 
     def prompt(self, text: str = "do it") -> Asked:
@@ -170,6 +175,18 @@ class Shell:
         assert kind == "cancel"
         self.do(self.machine.cancel_overdue(turn_id))
 
+    def take_up(self) -> Asked | None:
+        """The front goes on with a turn that an earlier one left open; None if a client was quicker."""
+        effects = self.machine.take_up(f"earlier {len(self.prompts)}")
+        turn = self.machine.turn
+        if turn is None or turn.ticket in {asked.ticket for asked in self.prompts}:
+            assert effects == []
+            return None
+        asked = Asked(turn.ticket, [], turn.turn_id)
+        self.prompts.append(asked)
+        self.do(effects)
+        return asked
+
     # What the machine wants done
 
     def do(self, effects: Iterable[fx.Effect]) -> None:
@@ -221,8 +238,7 @@ class Shell:
                 assert self.epoch is not None
                 assert not self.epoch.killed, "an update comes after its turn was answered"
                 self.lines.append(line)
-            case fx.PublishTo(ticket, line, owed):
-                assert owed == len(line)
+            case fx.PublishTo(ticket):
                 assert self.replays[ticket] is None, "a replay goes on after its answer"
             case fx.SetTimer():
                 self.timers.append(effect)

@@ -21,8 +21,7 @@ class Kept(OutputBuffer):
     """Keeps the lines instead of writing them."""
 
     def __init__(self) -> None:
-        super().__init__(-1)
-        self.lines: list[dict[str, Any]] = []
+        self.lines: list[dict[str, Any]] = []  # and nothing else: there is no event loop here
 
     def put(self, line: bytes, written: Callable[[], None] | None = None) -> None:
         assert line.endswith(b"\n")

@@ -26,7 +26,7 @@ def liveness() -> Liveness:
 def run(
     liveness: Liveness, start: float, end: float, answers: Callable[[str, float], bool] = lambda _k, _t: False
 ) -> list[tuple[float, str, Verdict]]:
-    """Do what the front's watch does from `start` to `end`; who is hung is forgotten, as when it is killed."""
+    """Do what the front's watch does from `start` to `end`; who is hung is forgotten: it gets killed."""
     found: list[tuple[float, str, Verdict]] = []
     now = start
     while now <= end:
@@ -142,7 +142,9 @@ def test_a_hung_worker_that_is_still_there_is_told_again_and_is_no_busy_loop(liv
     assert looks < 70
 
 
-@given(st.lists(st.tuples(st.sampled_from(["ack", "turn", "idle", "wait"]), st.floats(0.01, 4.0)), max_size=80))
+@given(
+    st.lists(st.tuples(st.sampled_from(["ack", "turn", "idle", "wait"]), st.floats(0.01, 4.0)), max_size=80)
+)
 def test_hung_is_whoever_was_silent_for_the_limit_and_nobody_else(events: list[tuple[str, float]]) -> None:
     liveness, now, heard, limit = Liveness(SETTINGS), 0.0, 0.0, SETTINGS.kill_after_idle
     liveness.watch("a", now)

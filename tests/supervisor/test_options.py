@@ -18,9 +18,7 @@ DEFAULTS = options.defaults("offline")
 @pytest.mark.parametrize("thinking", options.THINKING)
 @pytest.mark.parametrize("model", ["offline", CATALOG.default, "some-model-of-tomorrow"])
 def test_modes_models_and_config_options_agree(mode: str, thinking: str, model: str) -> None:
-    fields = options.session_fields(
-        CATALOG, {"mode": mode, "model": model, "thinking": thinking}, bare=False
-    )
+    fields = options.session_fields(CATALOG, {"mode": mode, "model": model, "thinking": thinking}, bare=False)
     by_id = {option["id"]: option for option in fields["configOptions"]}
     assert by_id["mode"]["currentValue"] == fields["modes"]["currentModeId"] == mode
     assert by_id["model"]["currentValue"] == fields["models"]["currentModelId"] == model

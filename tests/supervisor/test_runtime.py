@@ -47,8 +47,10 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     """A process that ends only if it is killed: SIGTERM does nothing to it."""
     with subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 600 & wait; wait"]) as process:
         yield process
-        for left in [*psutil.Process(process.pid).children(), process] if process.poll() is None else []:
-            left.kill()
+        if process.poll() is None:
+            for left in psutil.Process(process.pid).children():
+                left.kill()
+            process.kill()
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def test_a_front_that_died_leaves_nothing_running(
     psutil.wait_procs(below, 10)
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in below)
     assert [folder.name for folder in tmp_path.iterdir()] == [own.path.name]
-    assert not os.path.exists(path)  # noqa: PTH110 - a string that another process printed
+    assert not os.path.exists(path)
 
 
 def test_a_living_front_keeps_its_folder_and_its_processes(
@@ -88,7 +90,7 @@ def test_a_living_front_keeps_its_folder_and_its_processes(
     try:
         clean_stale(tmp_path, own.path)
         assert child.poll() is None
-        assert os.path.isdir(path)  # noqa: PTH112 - as above
+        assert os.path.isdir(path)
     finally:
         kill(living)
 
@@ -105,11 +107,11 @@ def test_a_process_that_has_the_number_of_a_dead_one_is_let_be(
     dead, path = front(tmp_path)
     kill(dead)
     started = psutil.Process(child.pid).create_time()
-    with open(f"{path}/processes/{child.pid}.{started - 5:.2f}", "w"):  # noqa: PTH123 - as above
+    with open(f"{path}/processes/{child.pid}.{started - 5:.2f}", "w"):
         pass
     clean_stale(tmp_path, own.path)
     assert child.poll() is None
-    assert not os.path.exists(path)  # noqa: PTH110 - as above
+    assert not os.path.exists(path)
 
 
 def test_a_process_that_ended_is_forgotten(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.errors import INTERNAL_ERROR, RequestError
 from shared.frames import Cancel, Configure, Open, Prompt, Replay, Reply, Swept
 from supervisor import effects as fx
 from supervisor.restarts import DELAYS
@@ -55,10 +56,9 @@ def test_a_prompt_to_a_ready_worker_starts_none(shell: Shell) -> None:
 def test_a_second_prompt_waits_and_runs_after_a_normal_end(shell: Shell) -> None:
     first = running(shell)
     second = shell.prompt("and then")
-    assert second.answer is None
-    assert not second.ran
+    assert (second.answer, second.ran) == (None, False)
     shell.end(first)
-    assert second.ran
+    assert (second.answer, second.ran) == (None, True)
     shell.end(second.turn_id)
     assert second.answer == "end_turn"
 
@@ -175,10 +175,10 @@ def test_a_prompt_while_the_worker_is_being_killed_runs_in_the_next(shell: Shell
     shell.cancel()
     shell.overdue()
     following = shell.prompt()
-    assert not following.ran
+    assert (following.answer, following.ran) == (None, False)
     shell.die()
     shell.ready()
-    assert following.ran
+    assert (following.answer, following.ran) == (None, True)
     shell.end(following.turn_id)
     assert following.answer == "end_turn"
 
@@ -285,12 +285,20 @@ def test_a_cancelled_prompt_whose_worker_never_starts_is_cancelled(shell: Shell)
 
 
 def test_a_boot_failure_leaves_no_word_of_a_restart_to_a_later_turn(shell: Shell) -> None:
-    running(shell)
-    shell.die("killed by SIGKILL")
+    asked = shell.prompt()
     shell.die("exit code 1")
+    assert asked.answer == "error"
     shell.prompt()
     shell.ready()
     assert opened(shell).restarted is None
+
+
+def test_a_replacement_killed_while_it_starts_is_replaced_as_well(shell: Shell) -> None:
+    running(shell)
+    shell.die("killed by SIGKILL")
+    shell.die("killed by SIGKILL")
+    shell.ready()
+    assert opened(shell).restarted == "killed by SIGKILL"
 
 
 def test_a_session_that_dies_without_progress_fails_until_it_is_loaded(shell: Shell) -> None:
@@ -302,7 +310,7 @@ def test_a_session_that_dies_without_progress_fails_until_it_is_loaded(shell: Sh
     shell.ready()
     shell.die("killed by SIGSEGV")
     assert asked.answer == "error"
-    assert shell.epoch is None
+    assert not shell.has_worker
     refused = shell.machine.prompt(fx.Ticket(1, "x"), [], {})
     assert isinstance(refused[0], fx.Fail)
     assert refused[0].error.code == -32603
@@ -545,6 +553,73 @@ def test_a_history_that_cannot_be_read_fails_the_load(shell: Shell) -> None:
     assert shell.replays[load] == "error"
 
 
+# Sleep, and turns that an earlier front left
+
+
+def test_an_idle_worker_is_given_back_and_the_next_prompt_starts_another(shell: Shell) -> None:
+    shell.end(running(shell))
+    shell.do(shell.machine.hibernate())
+    assert shell.epoch is not None
+    assert shell.epoch.stopped
+    shell.die(wanted=True)
+    assert not shell.has_worker
+    asked = shell.prompt()
+    shell.ready()
+    shell.end(asked.turn_id)
+    assert asked.answer == "end_turn"
+
+
+def test_what_is_asked_while_a_worker_goes_to_sleep_wakes_the_next(shell: Shell) -> None:
+    shell.end(running(shell))
+    shell.do(shell.machine.hibernate())
+    asked, load = shell.prompt(), shell.load()
+    shell.die(wanted=True)
+    epoch = shell.ready()
+    shell.frame("answer", epoch.replaying()[0], "", {})
+    shell.end(asked.turn_id)
+    assert (asked.answer, shell.replays[load]) == ("end_turn", "loaded")
+
+
+@pytest.mark.parametrize("busy", ["turn", "load", "background"])
+def test_a_worker_that_is_needed_is_not_sent_to_sleep(shell: Shell, busy: str) -> None:
+    turn_id = running(shell)
+    if busy != "turn":
+        shell.end(turn_id)
+    if busy == "load":
+        shell.load()
+    shell.machine.background = int(busy == "background")
+    assert shell.machine.hibernate() == []
+
+
+def test_a_turn_of_an_earlier_front_is_taken_up_by_its_id(shell: Shell) -> None:
+    taken = shell.take_up()
+    assert taken is not None
+    shell.ready()
+    assert opened(shell).resuming == taken.turn_id
+    waiting = shell.prompt()
+    shell.end(taken.turn_id)
+    assert waiting.ran
+
+
+def test_a_client_that_is_quicker_keeps_its_turn(shell: Shell) -> None:
+    asked = shell.prompt()
+    assert shell.take_up() is None
+    shell.ready()
+    shell.end(asked.turn_id)
+    assert asked.answer == "end_turn"
+
+
+def test_when_the_agent_ends_all_prompts_are_told_and_every_call_ends(shell: Shell) -> None:
+    running(shell)
+    waiting = shell.prompt()
+    shell.call("c1", "in_progress")
+    ask(shell)
+    shell.do(shell.machine.agent_ends(RequestError(INTERNAL_ERROR, "The agent ends.")))
+    assert [asked.answer for asked in shell.prompts] == ["error", "error"]
+    assert waiting.answer == "error"
+    assert (shell.calls, shell.open_keys) == ({"c1": "failed"}, {})
+
+
 # Close
 
 
@@ -568,7 +643,7 @@ def test_a_closed_session_gets_no_worker_however_its_last_one_ends(shell: Shell,
     running(shell)
     shell.do(shell.machine.close())
     shell.die(wanted=wanted)
-    assert shell.epoch is None
+    assert not shell.has_worker
 
 
 def test_a_session_closed_while_its_worker_is_killed_gets_no_other(shell: Shell) -> None:
@@ -577,7 +652,7 @@ def test_a_session_closed_while_its_worker_is_killed_gets_no_other(shell: Shell)
     shell.overdue()
     shell.do(shell.machine.close())
     shell.die()
-    assert shell.epoch is None
+    assert not shell.has_worker
 
 
 def test_a_worker_that_becomes_ready_while_its_session_is_closed_is_told_nothing(shell: Shell) -> None:

@@ -21,13 +21,14 @@ from hypothesis.stateful import (
 
 from shared.frames import Open, Prompt, Reply
 from shared.settings import Settings
-from supervisor import effects as fx
 from supervisor.liveness import LATE, Liveness, Verdict
 from supervisor.restarts import DELAYS, BootBreaker
 from supervisor.session import MAX_WAITING
 from tests.supervisor.shell import ENDED, Shell
 
 if TYPE_CHECKING:
+    from shared.mcp_servers import McpServer
+    from supervisor import effects as fx
     from tests.supervisor.shell import Asked
 
 SETTINGS = Settings()
@@ -112,6 +113,32 @@ class SessionLife(RuleBasedStateMachine):
     def client_answers(self, data: st.DataObject) -> None:
         self.shell.reply(data.draw(st.sampled_from(self.shell.asked_keys)))
 
+    @precondition(lambda self: not self.shell.machine.closed and self.shell.machine.failed is None)
+    @rule()
+    def take_up(self) -> None:
+        self.shell.take_up()
+
+    @rule()
+    def wake(self) -> None:
+        machine = self.shell.machine
+        self.shell.do(machine.wake())
+        assert self.worker or machine.closed or machine.failed is not None
+
+    @precondition(lambda self: self.ready_worker)
+    @rule()
+    def hibernate(self) -> None:
+        machine, shell = self.shell.machine, self.shell
+        assert shell.epoch is not None
+        busy = machine.turn is not None or any(answer is None for answer in shell.replays.values())
+        shell.do(machine.hibernate())
+        assert not (busy and shell.epoch.stopped), "a worker that is needed is sent away"
+        if shell.epoch.stopped:
+            self.liveness.forget("s")
+
+    @rule(servers=st.just([]))
+    def servers(self, servers: list[McpServer]) -> None:
+        self.shell.do(self.shell.machine.use_servers(servers))
+
     @precondition(lambda self: not self.shell.machine.closed)
     @rule()
     def close(self) -> None:
@@ -151,7 +178,7 @@ class SessionLife(RuleBasedStateMachine):
             self.records += records
             self.shell.call(self.new("call"), status, self.records)
 
-    @precondition(lambda self: self.running and [c for c, s in self.shell.calls.items() if s not in ENDED])
+    @precondition(lambda self: self.running is not None and not set(self.shell.calls.values()) <= set(ENDED))
     @rule(data=st.data(), status=st.sampled_from(["in_progress", *ENDED]))
     def tool_call_goes_on(self, data: st.DataObject, status: str) -> None:
         open_calls = sorted(call for call, now in self.shell.calls.items() if now not in ENDED)
@@ -245,23 +272,29 @@ class SessionLife(RuleBasedStateMachine):
         turn, closed = machine.turn, machine.closed
         self.liveness.forget("s")
         starting = machine.worker == "starting"
-        if starting:
+        if wanted:
+            pass
+        elif starting:
             self.breaker.on_boot_failure(shell.now)
         else:
             self.deaths = 1 if self.records else self.deaths + 1
         shell.die(wanted=wanted, boots_stopped=self.breaker.is_open(shell.now))
         if closed:
-            assert shell.epoch is None, "a closed session gets a worker"
+            assert not shell.has_worker, "a closed session gets a worker"
+        elif wanted:
+            needed = turn is not None or any(answer is None for answer in shell.replays.values())
+            assert shell.has_worker == needed
+            assert machine.turn is turn
         elif starting:
             assert not booted
-            assert shell.epoch is None
+            assert not shell.has_worker
             assert turn is None or self.answer_of(turn) in ("error", "cancelled")
         elif self.deaths > len(DELAYS):
             assert machine.failed is not None
-            assert shell.epoch is None
+            assert not shell.has_worker
             assert turn is None or self.answer_of(turn) in ("error", "cancelled")
         else:
-            assert shell.epoch is not None, "a dead worker is not replaced at once"
+            assert shell.has_worker, "a dead worker is not replaced at once"
             if machine.recover == "continue":
                 assert machine.turn is turn
         if turn is not None and turn is not machine.turn:
@@ -321,7 +354,7 @@ class SessionLife(RuleBasedStateMachine):
             shell.do(shell.machine.close())
         if shell.epoch is not None:
             shell.die(wanted=True)
-        assert shell.epoch is None
+        assert not shell.has_worker
         assert all(asked.answer is not None for asked in shell.prompts), "a prompt is never answered"
         assert all(answer is not None for answer in shell.replays.values()), "a load is never answered"
         assert all(status in ENDED for status in shell.calls.values()), "a call runs for ever"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pty
 import socket
@@ -37,7 +38,7 @@ def read_all(fd: int, amount: int) -> bytes:
     """Blocking; for a thread."""
     found = bytearray()
     while len(found) < amount:
-        chunk = os.read(fd, 65_536)
+        chunk = os.read(fd, min(65_536, amount - len(found)))
         if not chunk:
             break
         found += chunk
@@ -75,18 +76,23 @@ async def test_a_client_that_does_not_read_holds_up_nobody_and_written_is_told_o
     pipe: tuple[int, int],
 ) -> None:
     read, write = pipe[0], open_nonblocking(pipe[1])
-    buffer, written = OutputBuffer(write), []
+    buffer, written, first = OutputBuffer(write), list[int](), anyio.Event()
+
+    def note(number: int) -> None:
+        written.append(number)
+        first.set()
+
     async with anyio.create_task_group() as group:
         group.start_soon(buffer.drain)
         for number in range(4):
-            buffer.put(bytes([number]) * 200_000, lambda number=number: written.append(number))  # type: ignore[misc]
+            buffer.put(bytes([number]) * 200_000, functools.partial(note, number))
         with anyio.move_on_after(0.05):
             await buffer.flushed()
         assert written == [], "nobody has read"
         await to_thread.run_sync(read_all, read, 250_000)
         with anyio.fail_after(10):
-            while written != [0]:
-                await anyio.sleep(0.001)
+            await first.wait()
+        assert written == [0]
         await to_thread.run_sync(read_all, read, 550_000)
         with anyio.fail_after(10):
             await buffer.flushed()
@@ -161,6 +167,36 @@ async def test_empty_lines_are_written_as_nothing(pipe: tuple[int, int]) -> None
         group.cancel_scope.cancel()
     assert written == ["empty", "a", "empty"]
     assert os.read(pipe[0], 10) == b"a\n"
+
+
+@pytest.mark.anyio
+async def test_a_client_for_whom_too_much_waits_is_cut_and_everything_let_go(pipe: tuple[int, int]) -> None:
+    write = open_nonblocking(pipe[1])
+    buffer, written = OutputBuffer(write, high_water=500_000), list[int]()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(buffer.drain)
+            for number in range(10):
+                buffer.put(b"x" * 100_000, functools.partial(written.append, number))
+                await anyio.lowlevel.checkpoint()
+    assert buffer.broken
+    assert buffer.size == 0
+    assert written == list(range(10))
+    os.close(write)
+
+
+@pytest.mark.anyio
+async def test_a_client_that_reads_slowly_is_not_cut(pipe: tuple[int, int]) -> None:
+    write = open_nonblocking(pipe[1])
+    buffer = OutputBuffer(write, high_water=500_000)
+    async with anyio.create_task_group() as group:
+        group.start_soon(buffer.drain)
+        for _ in range(30):
+            buffer.put(b"x" * 100_000)
+            await to_thread.run_sync(read_all, pipe[0], 100_000)
+        assert not buffer.broken
+        group.cancel_scope.cancel()
+    os.close(write)
 
 
 def test_a_pipe_is_made_non_blocking_for_us_alone(pipe: tuple[int, int]) -> None:

@@ -41,6 +41,10 @@ class Editor:
     def writes_files(self) -> bool:
         return "fs/write_text_file" in self.methods
 
+    @property
+    def runs_terminals(self) -> bool:
+        return "terminal/create" in self.methods
+
     async def request(self, key: str, method: str, params: dict[str, Any], timeout: float) -> Any:
         assert timeout == 5
         self.asked.append(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -23,6 +24,8 @@ from worker.permissions import (
     rules_of,
 )
 from worker.tools.base import Tool, ToolInput, ToolKind
+from worker.tools.bash import TOOL as REAL_BASH
+from worker.tools.bash import BashInput
 from worker.tools.edit_file import TOOL as EDIT
 from worker.tools.list_files import TOOL as LIST
 from worker.tools.read_file import TOOL as READ
@@ -310,21 +313,59 @@ def test_dangerously_allow_outside_lifts_all_but_sensitive_files_in_bypass_alone
 @pytest.mark.parametrize("mode", [DEFAULT, EDITS, PLAN, BYPASS])
 def test_a_boundary_that_the_tool_names_asks(root: Path, mode: Mode) -> None:
     private = Call("web_fetch", "fetch", True, (), crosses="10.0.0.1 is a private address")
-    decision = decide(private, Policy(mode, (root,), GRANTED))
-    assert decision.verdict == "ask"
-    assert "10.0.0.1 is a private address" in decision.reason
+    for dangerously in (False, True):
+        policy = Policy(
+            mode, (root,), GRANTED, rules=(Rule("allow", "*"),), dangerously_allow_outside=dangerously
+        )
+        decision = decide(private, policy)
+        assert (decision.verdict, decision.by) == ("ask", "boundary")
+        assert "10.0.0.1 is a private address" in decision.reason
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", [DEFAULT, EDITS, BYPASS])
+async def test_a_command_without_the_sandbox_asks_whatever_is_granted(root: Path, mode: Mode) -> None:
+    assert await REAL_BASH.crosses(BashInput(command="ls")) is None
+    crosses = await REAL_BASH.crosses(BashInput(command="ls", unsandboxed=True))
+    for command in ("ls", "rm x", "cat .env", "touch /etc/x"):
+        judged = replace(call(root, "bash", command), crosses=crosses)
+        for dangerously in (False, True):
+            policy = Policy(
+                mode,
+                (root,),
+                {**GRANTED, f"bash:={command}": True},
+                rules=(Rule("allow", "bash"), Rule("allow", "bash", path="/etc/**")),
+                dangerously_allow_outside=dangerously,
+            )
+            decision = decide(judged, policy)
+            assert (decision.verdict, decision.by) == ("ask", "boundary")
+            assert "without the sandbox" in decision.reason
+    assert (
+        decide(replace(call(root, "bash", "ls"), crosses=crosses), Policy("plan", (root,))).verdict == "ask"
+    )
+    assert (
+        decide(replace(call(root, "bash", "rm x"), crosses=crosses), Policy("plan", (root,))).verdict
+        == "deny"
+    )
+
+
+def test_a_reason_names_what_is_crossed_the_guarded_first(root: Path) -> None:
+    judged = call(root, "bash", "touch /etc/a /etc/b /etc/c /etc/d; cat .env")
+    reason = decide(judged, Policy("default", (root,), GRANTED)).reason
+    assert reason.index(".env") < reason.index("/etc/a") < reason.index("/etc/b")
+    assert "And 2 more such paths." in reason
 
 
 @pytest.mark.parametrize("mode", [DEFAULT, EDITS, BYPASS])
 def test_after_an_interrupted_call_its_tool_asks_again(root: Path, mode: Mode) -> None:
     rules = (Rule("allow", "*"),)
-    policy = Policy(mode, (root,), GRANTED, frozenset(("write_file", "bash")), rules)
+    policy = Policy(mode, (root,), GRANTED, {"write_file": "write_file", "bash": "bash"}, rules)
     for tool, given in (("write_file", "src/a.py"), ("bash", "terraform apply")):
         decision = decide(call(root, tool, given), policy)
         assert decision.verdict == "ask"
         assert "interrupted and may have had effect" in decision.reason
     assert decide(call(root, "edit_file", "src/a.py"), policy).verdict == "allow"
-    rejected = Policy(mode, (root,), {"bash": False}, frozenset(("bash",)))
+    rejected = Policy(mode, (root,), {"bash": False}, {"bash": "bash"})
     assert decide(call(root, "bash", "ls"), rejected).verdict == "deny"
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-LARGEST_MESSAGE: Final = 64 * 2**20
-"""Octets of one message."""
+LARGEST_MESSAGE: Final = 128 * 2**20
+"""Octets of one message. A text of 50 MB comes twice, as content and as structured content."""
 MOST_NOISE: Final = 64 * 2**20
 """Octets without an answer to a request, after which a server counts as broken."""
+_LEAST: Final = 512
+"""Octets that a line counts for at the least: each takes about 20 µs."""
 _MOST_ITEMS: Final = 500
 """Tools, prompts or blocks of one result."""
 
@@ -51,9 +53,10 @@ class MessageLines:
     def count(self, line: bytes) -> None:
         """`line` was nothing that was asked for. Raises Noise."""
         self.first_noise = self.first_noise or line[:200]
-        self.noise += len(line) + 1
+        self.noise += max(len(line) + 1, _LEAST)
         if self.noise > MOST_NOISE:
-            raise Noise(f"wrote {MOST_NOISE >> 20} MiB to its stdout that nobody had asked for")
+            lines = MOST_NOISE // _LEAST
+            raise Noise(f"floods its stdout: {MOST_NOISE >> 20} MiB or {lines} lines that nobody asked for")
 
     def answered(self) -> None:
         """A line was the answer to a request."""
@@ -84,13 +87,25 @@ def _texts(item: dict[str, Any], *keys: str) -> dict[str, Any]:
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     """One malformed field would cost the SDK's check the whole list. Output schemas are not used."""
-    schema, hints = tool.get("inputSchema"), tool.get("annotations")
+    hints = tool.get("annotations")
     usable = _texts(tool, "name", "title", "description")
-    usable["inputSchema"] = schema if isinstance(schema, dict) else {"type": "object"}
+    usable["inputSchema"] = _schema(tool.get("inputSchema"))
     if isinstance(hints, dict):
         kept = {name: hint for name, hint in hints.items() if isinstance(hint, bool)}
         usable["annotations"] = kept | _texts(hints, "title")
     return usable
+
+
+def _schema(schema: Any) -> dict[str, Any]:
+    """An input schema in the outline that MCP wants; what is in it is judged by `schemas`."""
+    if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+        return {"type": "object"}
+    properties, required = schema.get("properties") or {}, schema.get("required") or []
+    named = isinstance(properties, dict) and all(isinstance(p, dict | bool) for p in properties.values())
+    listed = isinstance(required, list) and all(isinstance(name, str) for name in required)
+    if not named or not listed or not isinstance(schema.get("$schema", ""), str):
+        return {"type": "object"}
+    return {**schema, "type": "object"}
 
 
 def _prompt(prompt: dict[str, Any]) -> dict[str, Any]:

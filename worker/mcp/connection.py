@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+for _noisy in ("client", "mcp"):
+    # The SDK logs a traceback for each malformed message; what matters of it is told by `server`.
+    logging.getLogger(_noisy).setLevel(logging.CRITICAL)
+
 _MOST_PAGES: Final = 20
 _RELIST_EVERY: Final = 0.2
 """Seconds: a server may say without end that its tools have changed."""
@@ -47,11 +51,12 @@ _PROMPT_RESULT: Final[TypeAdapter[types.GetPromptResult | types.InputRequiredRes
 @dataclass(eq=False)
 class _Call:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    done: anyio.Event = field(default_factory=anyio.Event)
+    done: bool = False
+    stirred: anyio.Event = field(default_factory=anyio.Event)
+    """Set when it is done, or has come further."""
+    progress: str = ""
     result: Any = None
-    failure: ServerFailure = field(
-        default_factory=lambda: ServerFailure("ended before it answered; the call may have had effect.")
-    )
+    failure: ServerFailure | None = None
 
 
 @dataclass(eq=False)
@@ -60,7 +65,7 @@ class Connection:
 
     session: ClientSession
     call_within: float
-    changed: Callable[[], None]
+    changed: Callable[[Connection], Awaitable[None]]
     """Called when the server's tools or prompts were listed again."""
     tools: list[types.Tool] = field(default_factory=list)
     prompts: list[types.Prompt] = field(default_factory=list)
@@ -96,11 +101,14 @@ class Connection:
     async def call_tool(self, name: str, arguments: dict[str, Any], show: Progress) -> types.CallToolResult:
         """Raises ServerFailure. Cancelled: returns at once, and the server is told."""
 
+        call = _Call()
+
         async def on_progress(
             progress: float, total: float | None = None, message: str | None = None
         ) -> None:
             of = f" of {total:g}" if total is not None else ""
-            await show(f"{progress:g}{of}{f': {message}' if message else ''}"[:2000])
+            call.progress = f"{progress:g}{of}{f': {message}' if message else ''}"[:2000]
+            call.stirred.set()
 
         async def ask() -> Any:
             params = types.CallToolRequestParams(name=name, arguments=arguments)
@@ -110,7 +118,7 @@ class Connection:
                 types.CallToolRequest(params=params), _CALL_RESULT, progress_callback=on_progress
             )
 
-        result: types.CallToolResult = await self._run(ask)
+        result: types.CallToolResult = await self._run(call, ask, show)
         return result
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
@@ -120,21 +128,28 @@ class Connection:
             params = types.GetPromptRequestParams(name=name, arguments=arguments)
             return await self.session.send_request(types.GetPromptRequest(params=params), _PROMPT_RESULT)
 
-        result: types.GetPromptResult = await self._run(ask)
+        async def nowhere(_: str) -> None:
+            pass
+
+        result: types.GetPromptResult = await self._run(_Call(), ask, nowhere)
         return result
 
-    async def _run(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def _run(self, call: _Call, ask: Callable[[], Awaitable[Any]], show: Progress) -> Any:
         # In a task of the connection: the SDK's way out of a cancelled request waits for the server.
-        call = _Call()
         if self.lost.is_set():
-            raise call.failure
+            raise ServerFailure("is being started again.")
         self._tasks.start_soon(self._ask, call, ask)
         try:
-            await call.done.wait()
+            while not call.done:
+                await call.stirred.wait()
+                call.stirred = anyio.Event()
+                if call.progress and not call.done:
+                    text, call.progress = call.progress, ""
+                    await show(text)
         finally:
             call.scope.cancel()
         if call.result is None:
-            raise call.failure
+            raise call.failure or ServerFailure("ended before it answered; the call may have had effect.")
         if isinstance(call.result, types.InputRequiredResult):
             raise ServerFailure("asks back for input in mid-call, which iac-code cannot give it.")
         return call.result
@@ -148,7 +163,8 @@ class Connection:
                 f"did not answer within {self.call_within:g} s. The call may have had effect."
             )
         except MCPError as e:
-            if e.code == types.CONNECTION_CLOSED or e.message == "Session terminated":
+            # The code alone says nothing: HTTP transports use it for one stream that broke off.
+            if e.message in ("Connection closed", "Session terminated"):
                 self.lost.set()
             else:
                 call.failure = ServerFailure(f"answered with an error: {described(e)}")
@@ -156,7 +172,10 @@ class Connection:
             log.warning("an MCP server's answer is malformed: %d errors", e.error_count())
             call.failure = ServerFailure("answered with what is no result of MCP.")
         finally:
-            call.done.set()
+            if call.result is None and call.failure is None and not call.scope.cancel_called:
+                self.lost.set()  # cancelled by the transport's end, which the others learn of a little later
+            call.done = True
+            call.stirred.set()
 
     async def _list(self) -> None:
         capabilities = self.session.server_capabilities
@@ -187,7 +206,7 @@ class Connection:
             except (MCPError, ValidationError, TimeoutError) as e:
                 log.warning("an MCP server's tools could not be listed again: %s", described(e))
             else:
-                self.changed()
+                await self.changed(self)
             await anyio.sleep(_RELIST_EVERY)
 
     async def _listen(self) -> None:
@@ -208,7 +227,7 @@ async def connected(
     roots: Sequence[Path],
     start_within: anyio.CancelScope,
     call_within: float,
-    changed: Callable[[], None],
+    changed: Callable[[Connection], Awaitable[None]],
 ) -> AsyncIterator[Connection]:
     """A connection that has negotiated and listed. `start_within` gets no deadline any more once it has."""
 

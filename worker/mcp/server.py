@@ -17,7 +17,6 @@ from anyio import to_thread
 from shared.mcp_servers import StdioServer
 from worker.mcp.failures import ServerFailure, described, without
 from worker.mcp.names import full_names
-from worker.mcp.schemas import offered
 from worker.mcp.stdio import ServerProcess
 from worker.mcp.tool import McpTool
 from worker.off_loop import off_loop
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from mcp.client._transport import TransportStreams
     from mcp_types import CallToolResult, GetPromptResult, Prompt
 
     from shared.mcp_servers import McpServer
@@ -68,7 +66,7 @@ class Server:
     reason: str = ""
     """Why it is not ready, as a phrase that follows its name."""
     took: float = 0.0
-    """Seconds that the last start took."""
+    """Seconds that the last start took, or took to fail."""
     tools: dict[str, McpTool] = field(default_factory=dict)
     prompts: dict[str, Prompt] = field(default_factory=dict)
     instructions: str = ""
@@ -101,6 +99,8 @@ class Server:
                 failure = await self._run_once()
                 if anyio.current_time() - began > _STEADY + self.took and self._connection is not None:
                     failures = 0
+                if self._connection is None:
+                    self.took = anyio.current_time() - began
                 self._connection = None
                 gives_up = failure.lasting or failures == len(PAUSES)
                 self._failed(failure, gives_up=gives_up)
@@ -127,10 +127,13 @@ class Server:
         return await (await self._ready()).get_prompt(prompt.name, arguments)
 
     async def _ready(self) -> Connection:
-        await self.until(lambda: self.state == "ready", _AGAIN_WITHIN)
-        if self._connection is None:
+        await self.until(self._is_ready, _AGAIN_WITHIN)
+        if self._connection is None or not self._is_ready():
             raise ServerFailure(f"is not there: it {self.reason or 'is still starting'}.")
         return self._connection
+
+    def _is_ready(self) -> bool:
+        return self._connection is not None and not self._connection.lost.is_set()
 
     async def _run_once(self) -> ServerFailure:
         """One run; returns why it ended."""
@@ -139,8 +142,8 @@ class Server:
             async with AsyncExitStack() as stack:
                 began = anyio.current_time()
                 if process is not None:
-                    self._start(process)
                     stack.callback(process.stop)
+                    self._start(process)
                 # A second or two: in a thread, so that the worker answers pings meanwhile.
                 sdk = await to_thread.run_sync(
                     importlib.import_module, "worker.mcp.connection", abandon_on_cancel=True
@@ -155,7 +158,7 @@ class Server:
                             self.surroundings.roots,
                             starting,
                             self.surroundings.call_within,
-                            lambda: self._offer(connection),
+                            self._offer,
                         )
                         connection: Connection = await connecting.enter_async_context(made)
                         self.took = anyio.current_time() - began
@@ -230,6 +233,8 @@ class Server:
 
 def _offered(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
     """Description and schema by a tool's own name; of two with one name the first counts."""
+    from worker.mcp.schemas import offered  # brings jsonschema, which a session without servers does not need
+
     return {
         tool.name: offered(tool.description or tool.title or tool.name, tool.input_schema)
         for tool in reversed(connection.tools)

@@ -26,12 +26,12 @@ _KEPT_OF_STDERR: Final = 4096
 
 
 class ServerProcess:
-    """One run of a server. `lines` ends when its stdout does, or it itself."""
+    """One run of a server. `lines` brings lines as they come; it ends when its stdout does, or it itself."""
 
     def __init__(self) -> None:
         self.cutter = MessageLines()
         # No buffer: what nobody takes stays in the pipe, and then in the server.
-        self._take_line, self.lines = anyio.create_memory_object_stream[bytes](0)
+        self._give, self.lines = anyio.create_memory_object_stream[list[bytes]](0)
         self._errors = b""
         self._stdin: int | None = None
 
@@ -64,8 +64,8 @@ class ServerProcess:
         return self._child.pid
 
     async def _take(self, data: bytes) -> None:
-        for line in self.cutter.feed(data):
-            await self._take_line.send(line)
+        if lines := self.cutter.feed(data):
+            await self._give.send(lines)
 
     async def _take_errors(self, data: bytes) -> None:
         self._errors = (self._errors + data)[-_KEPT_OF_STDERR:]
@@ -90,7 +90,7 @@ class ServerProcess:
         with anyio.move_on_after(0.25):
             await self._child.output_ended.wait()
             await self._child.exited.wait()
-        self._take_line.close()
+        self._give.close()
 
     def ended(self) -> bool:
         """It is not there any more, or will not be heard any more."""
@@ -137,7 +137,7 @@ class ServerProcess:
             self._stdin = None
             self._child.deaf = True
             self._child.stop(_GRACE)
-        self._take_line.close()
+        self._give.close()
         self.lines.close()
 
 

@@ -5,6 +5,7 @@ Imports the SDK: to be imported in a thread.
 
 from __future__ import annotations
 
+import json
 import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -22,10 +23,20 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import ReadStream, TransportStreams
 
+    from worker.mcp.bounds import MessageLines
     from worker.mcp.stdio import ServerProcess
 
 log = logging.getLogger(__name__)
 
+_HEEDED: Final = frozenset(
+    {
+        "notifications/cancelled",
+        "notifications/progress",
+        "notifications/prompts/list_changed",
+        "notifications/subscriptions/acknowledged",
+        "notifications/tools/list_changed",
+    }
+)
 _UNSENT: Final = 64
 """Messages for a server that does not read. The SDK waits up to 5 s for room, in a cancelled call too."""
 
@@ -38,10 +49,14 @@ class Watched:
         self._ended = ended
 
     async def receive(self) -> SessionMessage | Exception:
-        item = await self._stream.receive()
-        if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
-            item.message.result = bounded(item.message.result)
-        return item
+        while True:
+            item = await self._stream.receive()
+            message = item.message if isinstance(item, SessionMessage) else None
+            if _is_idle(message):
+                continue
+            if isinstance(message, types.JSONRPCResponse):
+                message.result = bounded(message.result)
+            return item
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -81,17 +96,41 @@ async def stdio_streams(process: ServerProcess) -> AsyncIterator[TransportStream
 
 async def _read(process: ServerProcess, take: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
     async with take:
-        async for line in process.lines:
-            try:
-                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValidationError:
-                process.cutter.count(line)
-                continue
-            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                process.cutter.answered()
-            else:
-                process.cutter.count(line)
-            await take.send(SessionMessage(message))
+        async for lines in process.lines:
+            for line in lines:
+                message = _parsed(process.cutter, line)
+                if message is not None:
+                    await take.send(SessionMessage(message))
+
+
+def _parsed(cutter: MessageLines, line: bytes) -> types.JSONRPCMessage | None:
+    """The message in a line, if it is one that matters. Raises Noise."""
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        mended = _mended(line)
+        if mended is None:
+            cutter.count(line)
+            return None
+        message = mended
+    if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+        cutter.answered()
+    else:
+        cutter.count(line)
+    return None if _is_idle(message) else message
+
+
+def _mended(line: bytes) -> types.JSONRPCMessage | None:
+    """A message with half a character in it (a lone surrogate, a cut UTF-8 sequence), which is replaced."""
+    try:
+        text = json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False)
+        return types.jsonrpc_message_adapter.validate_json(text.encode(errors="replace"), by_name=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_idle(message: types.JSONRPCMessage | None) -> bool:
+    return isinstance(message, types.JSONRPCNotification) and message.method not in _HEEDED
 
 
 async def _write(process: ServerProcess, unsent: MemoryObjectReceiveStream[SessionMessage]) -> None:

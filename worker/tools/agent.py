@@ -32,8 +32,12 @@ class AgentTool(Tool[AgentInput]):
 
     def title(self, args: AgentInput) -> str:
         """See Tool."""
-        first_line = (args.description or args.prompt).strip().splitlines()[0]
+        first_line = ((args.description or args.prompt).strip().splitlines() or [""])[0]
         return f"Sub-agent ({args.type}): {first_line[:80]}"
+
+    def changes_nothing(self, args: AgentInput) -> bool:
+        """An explorer has no tools that do."""
+        return args.type == "explore"
 
     async def run(self, args: AgentInput, context: ToolContext) -> ToolOutput:
         """See Tool."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from worker.client import EditorClient
+    from worker.sandbox import Sandbox
     from worker.tools.processes import Processes
 
 ToolKind = Literal["read", "search", "edit", "execute", "fetch", "other"]
@@ -99,11 +100,15 @@ class ToolContext:
     delegate: Delegate
     show_plan: Callable[[list[dict[str, Any]]], Awaitable[None]]
     """Sends ACP plan entries (`{content, priority, status}`) to the client."""
+    show_terminal: Callable[[str], Awaitable[None]] | None = None
+    """Shows a terminal of the client by its id. None: commands do not run in one."""
     allow_private_addresses: bool = False
     """The user agreed that this call may reach the non-public address that `Tool.crosses` named."""
     permitted: tuple[Access, ...] = ()
     """The resolved accesses that the decision allowed. A file tool that finds another file behind its
     path when it opens it goes on only inside the roots and where the file is not sensitive."""
+    sandbox: Sandbox | None = None
+    """Of the session's commands; None in tests of other things."""
 
 
 class Tool(Generic[InputT]):
@@ -113,12 +118,18 @@ class Tool(Generic[InputT]):
     kind: ToolKind
     description: str
     Input: type[InputT]
+    schema: dict[str, Any] | None = None
+    """The input's JSON schema where `Input` does not tell it: that of an MCP server's tool."""
     read_only: bool = False
     """True: it has no side effects, runs unasked inside the boundaries, and may be run again."""
 
     def title(self, args: InputT) -> str:
         """One short line for a person: what this call does to what."""
         raise NotImplementedError
+
+    def changes_nothing(self, args: InputT) -> bool:
+        """Whether this call has no side effects, so that it may run in plan mode and beside others."""
+        return self.read_only
 
     def accesses(self, args: InputT, cwd: Path) -> list[Access]:
         """Every path that the call names, absolute but not resolved (`permissions` resolves them)."""

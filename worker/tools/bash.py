@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
+from anyio import to_thread
 from pydantic import Field
 
 from worker.background import BackgroundTask
 from worker.capture import Capture, spill_path
 from worker.exits import describe_exit, exit_code
+from worker.sandbox_refusals import explain
 from worker.tools.base import Tool, ToolError, ToolInput, ToolOutput
+from worker.tools.editor_terminal import run_in_terminal
 
 if TYPE_CHECKING:
     from worker.child import Child, Ended
+    from worker.sandbox import Confinement
     from worker.tools.base import ToolContext
 
 DEFAULT_TIMEOUT: Final = 120.0
@@ -57,6 +62,13 @@ class BashInput(ToolInput):
         Field(description="Return at once with a task id, for task_output and task_stop. No time-out."),
     ] = False
     description: Annotated[str | None, Field(description="What it does, in a few words.")] = None
+    unsandboxed: Annotated[
+        bool,
+        Field(
+            description="Run it without the sandbox. Only after a result said that the sandbox refused "
+            "something that is needed; the user is always asked."
+        ),
+    ] = False
 
 
 class Bash(Tool[BashInput]):
@@ -79,30 +91,53 @@ class Bash(Tool[BashInput]):
             first = f"{first[:119]}…"
         return f"`{first}`" if "`" not in first else first
 
+    async def crosses(self, args: BashInput) -> str | None:
+        """That it would run without the sandbox."""
+        return "it would run without the sandbox and may write wherever you may" if args.unsandboxed else None
+
     async def run(self, args: BashInput, context: ToolContext) -> ToolOutput:
         """Start the shell, and unless it goes to the background wait for it."""
         capture = Capture(spill_path(context.session_dir, context.call_id))
         limit = min(args.timeout or DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT)
         environment = {k: v for k, v in context.environment.items() if k not in _WITHOUT} | _ENVIRONMENT
+        sandbox, confined = context.sandbox, None
+        unconfined = args.unsandboxed or sandbox is None or not sandbox.active
+        show = context.show_terminal
+        if show is not None and unconfined and not args.run_in_background:
+            ran = await run_in_terminal([_SHELL, "-c", args.command], _ENVIRONMENT, limit, context, show)
+            if ran is not None:
+                return _result(*ran, limit, [])
         try:
-            child = context.processes.start(
-                [_SHELL, "-c", args.command],
-                cwd=context.cwd,
-                environment=environment,
-                receive=capture.feed,
-                timeout=None if args.run_in_background else limit,
-                background=args.run_in_background,
-            )
+            async with contextlib.AsyncExitStack() as confining:
+                if sandbox is not None:
+                    environment |= sandbox.environment()
+                    confined = await confining.enter_async_context(
+                        sandbox.confine(context.permitted, unsandboxed=args.unsandboxed)
+                    )
+                child = context.processes.start(
+                    [_SHELL, "-c", args.command],
+                    cwd=context.cwd,
+                    environment=environment,
+                    receive=capture.feed,
+                    timeout=None if args.run_in_background else limit,
+                    background=args.run_in_background,
+                    rules=confined.rules if confined is not None else None,
+                )
         except (OSError, ValueError) as e:
             raise ToolError(_cannot_start(e, context.cwd)) from e
         if args.run_in_background:
-            return _to_background(args, child, capture, context)
+            return _to_background(args, child, capture, context, confined)
         async with anyio.create_task_group() as showing:
             showing.start_soon(_show, capture, context)
             ended = await context.processes.wait(child)
             showing.cancel_scope.cancel()
         await capture.finish()
-        return _result(capture.text(), ended, limit)
+        text = capture.text()
+        notes = sandbox.shortcomings() if sandbox is not None else []
+        if confined is not None and text:
+            failed = ended.returncode != 0
+            notes += await to_thread.run_sync(explain, text, confined, context.cwd, failed)
+        return _result(text, ended, limit, notes)
 
 
 async def _show(capture: Capture, context: ToolContext) -> None:
@@ -114,8 +149,14 @@ async def _show(capture: Capture, context: ToolContext) -> None:
         await context.progress(capture.text())
 
 
-def _to_background(args: BashInput, child: Child, capture: Capture, context: ToolContext) -> ToolOutput:
-    task = BackgroundTask(f"task-{secrets.token_hex(3)}", args.command, child, capture)
+def _to_background(
+    args: BashInput,
+    child: Child,
+    capture: Capture,
+    context: ToolContext,
+    confined: Confinement | None,
+) -> ToolOutput:
+    task = BackgroundTask(f"task-{secrets.token_hex(3)}", args.command, child, capture, context.cwd, confined)
     context.processes.background[task.id] = task
     return ToolOutput(
         f"Started in the background as {task.id} (pid {child.pid}). See its output with task_output, "
@@ -124,7 +165,7 @@ def _to_background(args: BashInput, child: Child, capture: Capture, context: Too
     )
 
 
-def _result(output: str, ended: Ended, limit: float) -> ToolOutput:
+def _result(output: str, ended: Ended, limit: float, more: list[str]) -> ToolOutput:
     notes = []
     if ended.timed_out:
         notes.append(
@@ -139,6 +180,7 @@ def _result(output: str, ended: Ended, limit: float) -> ToolOutput:
             f"{ended.left} process{'es' if ended.left > 1 else ''} that it left running ended with it; "
             "use run_in_background for what should go on"
         )
+    notes += more
     text = output
     if notes:
         text += "" if not text or text.endswith("\n") else "\n"

@@ -96,11 +96,13 @@ class Processes:
         stdin: int = subprocess.DEVNULL,
         timeout: float | None = None,
         background: bool = False,
+        rules: int | None = None,
     ) -> Child:
         """Start a process and its supervision; `receive` gets its output as it comes.
 
         Without `receive_errors` stderr goes the way of stdout. A `background` process is left its own
-        children when it exits. Raises OSError, and ValueError for what cannot be in a command line.
+        children when it exits. `rules` are of `landlock.ruleset`. Raises OSError, and ValueError for what
+        cannot be in a command line.
         """
         child = spawn(
             argv,
@@ -112,6 +114,7 @@ class Processes:
             stdin=stdin,
             time_limit=timeout,
             background=background,
+            rules=rules,
         )
         if self._window is None and not background:
             self._window = child.created

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
+from anyio import to_thread
 from pydantic import Field
 
 from worker.background import find_task
+from worker.sandbox_refusals import explain
 from worker.tools.base import Tool, ToolInput, ToolOutput
 
 if TYPE_CHECKING:
@@ -45,7 +47,11 @@ class TaskOutput(Tool[TaskOutputInput]):
         await task.capture.flush()
         output = task.capture.text()
         raw: dict[str, object] = {"taskId": task.id, "running": task.running, "output": output}
-        return ToolOutput(f"[{task.id}: {task.state()}]\n{output or '(no output yet)'}", raw=raw)
+        text = f"[{task.id}: {task.state()}]\n{output or '(no output yet)'}"
+        if task.confinement is not None:
+            refused = await to_thread.run_sync(explain, output, task.confinement, task.cwd, not task.running)
+            text += "".join(f"\n[{note}]" for note in refused)
+        return ToolOutput(text, raw=raw)
 
 
 TOOL = TaskOutput()
