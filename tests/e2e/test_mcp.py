@@ -90,18 +90,18 @@ async def test_a_tool_is_asked_for_unless_its_server_marks_it_read_only(tmp_path
         assert "Review main.tf in a short style." in r.asked()
 
 
-@pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
-async def test_a_malformed_server_is_invalid_params(tmp_path: Path, method: str) -> None:
+async def test_a_malformed_server_is_invalid_params(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         session = await r.client.new_session(r.work)
         place = {"cwd": str(r.work), "sessionId": session}
-        for bad in ([{"name": "x"}], [{"type": "ws", "name": "x", "url": "ws://x"}], "x", [5], {"x": 5}):
-            answer = await r.client.request(method, {**place, "mcpServers": bad})
-            assert answer["error"]["code"] == -32602
-            assert any(key.startswith("mcpServers") for key in answer["error"]["data"])
-        usable: list[Any] = [None, [], {}, {"x": {"command": "/bin/true"}}]
-        for good in usable:
-            assert "result" in await r.client.request(method, {**place, "mcpServers": good})
+        for method in ("session/new", "session/load", "session/resume", "session/fork"):
+            for bad in ([{"name": "x"}], [{"type": "ws", "name": "x", "url": "ws://x"}], "x", [5], {"x": 5}):
+                answer = await r.client.request(method, {**place, "mcpServers": bad})
+                assert answer["error"]["code"] == -32602
+                assert any(key.startswith("mcpServers") for key in answer["error"]["data"])
+            usable: list[Any] = [None, [], {}, {"x": {"command": "/bin/true"}}]
+            for good in usable:
+                assert "result" in await r.client.request(method, {**place, "mcpServers": good})
 
 
 async def test_a_killed_worker_gets_its_servers_back_and_the_turn_goes_on(tmp_path: Path) -> None:
@@ -140,24 +140,30 @@ def _log(r: Rig) -> str:
     return (r.home / "config" / "logs" / "iac-code.jsonl").read_text()
 
 
-@pytest.mark.parametrize("end", ["close", "kill worker", "kill front", "end of stdin"])
-async def test_no_process_of_a_stubborn_server_outlives_its_session(tmp_path: Path, end: str) -> None:
+async def test_no_process_of_a_stubborn_server_outlives_its_session(tmp_path: Path) -> None:
+    async with rig(tmp_path) as r:
+        logs = [tmp_path / name for name in ("closed", "killed", "ended")]
+        sessions = [await new(r, server("stubborn", log)) for log in logs]
+        for session, log in zip(sessions, logs, strict=True):
+            await r.client.prompt(session, "@tool mcp__raw__do {}\n@text up")
+            assert len(running(log)) == 3
+        await r.client.call("session/close", {"sessionId": sessions[0]})
+        await until(lambda: not running(logs[0]))
+        before = set(running(logs[1]))
+        r.kill_worker(sessions[1])
+        await until(lambda: not before & set(running(logs[1])))
+        assert len(running(logs[2])) == 3
+    await until(lambda: not any(running(log) for log in logs))
+
+
+async def test_no_process_of_a_stubborn_server_outlives_a_killed_front(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with rig(tmp_path) as r:
         session = await new(r, server("stubborn", log))
         await r.client.prompt(session, "@tool mcp__raw__do {}\n@text up")
         assert len(running(log)) == 3
-        before = running(log)
-        match end:
-            case "close":
-                await r.client.call("session/close", {"sessionId": session})
-                await until(lambda: not running(log))
-            case "kill worker":
-                r.kill_worker(session)
-                await until(lambda: not set(running(log)) & set(before))
-            case "kill front":
-                os.killpg(r.client.process.pid, signal.SIGKILL)
-    await until(lambda: not running(log))
+        os.killpg(r.client.process.pid, signal.SIGKILL)
+        await until(lambda: not running(log))
 
 
 async def test_servers_of_the_settings_serve_every_session_and_a_projects_file_none(tmp_path: Path) -> None:

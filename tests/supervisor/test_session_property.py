@@ -46,6 +46,7 @@ class SessionLife(RuleBasedStateMachine):
         self.heard = 0.0
         self.records = 0
         self.numbers = 0
+        self.ever_ready = False
         self.deaths = 0
         """In a row, without a record in between."""
         self.keys: set[str] = set()
@@ -160,6 +161,7 @@ class SessionLife(RuleBasedStateMachine):
         if ending:
             assert not epoch.got
             return
+        self.ever_ready = True
         self.liveness.watch("s", self.shell.now)
         opened = epoch.got[0]
         assert isinstance(opened, Open)
@@ -272,20 +274,20 @@ class SessionLife(RuleBasedStateMachine):
         turn, closed = machine.turn, machine.closed
         self.liveness.forget("s")
         starting = machine.worker == "starting"
-        if wanted:
-            pass
-        elif starting:
+        if starting and not wanted:
             self.breaker.on_boot_failure(shell.now)
-        else:
-            self.deaths = 1 if self.records else self.deaths + 1
-        shell.die(wanted=wanted, boots_stopped=self.breaker.is_open(shell.now))
+        boots_stopped = self.breaker.is_open(shell.now)
+        boot_failure = starting and (boots_stopped or not self.ever_ready)
+        if not wanted and not boot_failure:
+            self.deaths = 1 if self.records and not starting else self.deaths + 1
+        shell.die(wanted=wanted, boots_stopped=boots_stopped)
         if closed:
             assert not shell.has_worker, "a closed session gets a worker"
         elif wanted:
             needed = turn is not None or any(answer is None for answer in shell.replays.values())
             assert shell.has_worker == needed
             assert machine.turn is turn
-        elif starting:
+        elif boot_failure:
             assert not booted
             assert not shell.has_worker
             assert turn is None or self.answer_of(turn) in ("error", "cancelled")
