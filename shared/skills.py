@@ -31,4 +31,4 @@ def skill_folders(cwd: Path) -> list[Path]:
     if not os.path.lexists(chain[-1] / ".git"):
         chain = [cwd]  # in no repository, so there is no telling whose the folders above are
     projects = [folder / skills for folder in reversed(chain) for skills in PROJECT_FOLDERS]
-    return [folder for folder in (user_skills(), *projects) if folder.is_dir()]
+    return [folder for folder in (user_skills(), *projects) if os.path.isdir(folder)]

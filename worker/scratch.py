@@ -44,12 +44,12 @@ class Scratch:
             self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             fcntl.flock(self._held, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
-    def remove(self, within: float = math.inf) -> None:
-        """No command runs any more. At most `within` seconds; what is then left is removed another time."""
+    def remove(self, end: float = math.inf) -> None:
+        """No command runs any more. At most until `end` on the monotonic clock; the rest another time."""
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
-        _remove(self.path, time.monotonic() + within)
+        _remove(self.path, end)
 
 
 def remove_abandoned() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.skills import skill_folders, user_skills
+from worker.boundaries import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,7 +56,7 @@ def find_skills(cwd: Path) -> list[Skill]:
 
 def own_folders(skills: Sequence[Skill]) -> tuple[Path, ...]:
     """The resolved folders of the user's own skills, where they may lie behind links. Touches the disk."""
-    return tuple(skill.path.parent.resolve() for skill in skills if not skill.of_project)
+    return tuple(resolve(skill.path.parent) for skill in skills if not skill.of_project)
 
 
 def section(skills: Sequence[Skill]) -> str:

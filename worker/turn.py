@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 
 _CANCELLED_HOOKS = 0.5
 """Seconds for the hooks of a turn that was cancelled: the front waits for its answer."""
+NOT_BEGUN = "Not run: the user cancelled the turn before this call began."
 INTERRUPTED_SHOWN = "The call was interrupted: the session's process ended. It may have had effect."
 
 
@@ -198,14 +199,20 @@ class Turn:
             )
         step = next_step(self._history.of_turn(self.id))
         if isinstance(step, RunCalls):
+            told = self._told.calls if self._told is not None else {}
             for call in step.calls:
+                unheard = call["id"] not in self._publisher.open_calls and call["id"] not in told
+                if unheard:
+                    # The reply was recorded, but the cancel came before its calls were announced.
+                    update = call_update(call, None, loop.calls.tools, loop.calls.cwd)
+                    self._publisher.send_update(update, call["id"], update["status"])
                 await record_result(
                     self._history,
                     self._publisher.publish,
                     self.id,
                     call["id"],
                     call["name"],
-                    ToolOutput(CANCELLED, is_error=True),
+                    ToolOutput(NOT_BEGUN if unheard else CANCELLED, is_error=True),
                     usage=loop.calls.spent(call["id"]),
                 )
         await self._end_open_calls(CANCELLED)

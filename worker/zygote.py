@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +28,7 @@ from shared.processes import become_subreaper, descendants, die_with_parent, sig
 from worker.scratch import Scratch
 
 MAX_MESSAGE: Final = 64 * 1024
-_TIDYING: Final = 0.3
+_TIDYING: Final = 0.1
 """Seconds."""
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 
@@ -57,9 +58,17 @@ class Zygote:
             if self._link.fileno() in readable and not self._take():
                 break
         kill_below(os.getpid())
-        # Killed workers could not do it; whatever takes longer is done when a session starts.
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Remove what killed workers could not; what takes longer is removed when a session starts."""
+        end = time.monotonic() + _TIDYING
+        # A killed process holds its files until its last thread is gone, which shows when it can be reaped.
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG) != (0, 0) or time.monotonic() < end:
+                select.select([], [], [], 0.001)
         for session_dir in self._session_dirs:
-            Scratch(Path(session_dir)).remove(_TIDYING / len(self._session_dirs))
+            Scratch(Path(session_dir)).remove(end)
 
     def _take(self) -> bool:
         """Handle one request; False when the front is gone."""

@@ -75,6 +75,7 @@ class RawClient:
         self._changed = anyio.Condition()
         self._ended = False
         self.made = 0
+        """The id of the newest request."""
 
     # Sending
 
@@ -97,8 +98,9 @@ class RawClient:
     async def begin(self, method: str, params: dict[str, Any]) -> int:
         """Send a request without waiting; its id."""
         self.made += 1
-        await self.send({"jsonrpc": "2.0", "id": self.made, "method": method, "params": params})
-        return self.made
+        id_ = self.made  # others may ask while this is sent
+        await self.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": params})
+        return id_
 
     async def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification."""

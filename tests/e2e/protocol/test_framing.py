@@ -1,4 +1,4 @@
-"""Whatever comes on stdin, each line gets what JSON-RPC says or nothing, and the next one is answered (§7)."""
+"""Whatever comes on stdin: each line gets what JSON-RPC says or nothing, the next is answered (§7)."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from shared.mcp_servers import RemoteServer, StdioServer
+from tests.supervisor.test_imports import loaded_by
 from tests.worker.mcp.conftest import HERE, having, raw, sdk
 from worker.mcp.failures import ServerFailure
 
@@ -181,6 +182,10 @@ async def test_headers_and_settings_reach_a_server(processes: Processes, tmp_pat
         assert "client in" in (await had.call("mcp__sdk__variables", name="SECRET")).text
         assert "own in" in (await had.call("mcp__second__variables", name="SECRET")).text
         assert len(had.servers.status()) == 2
+
+
+def test_a_worker_loads_no_sdk_of_mcp_before_it_has_servers() -> None:
+    assert loaded_by("worker.main").isdisjoint({"mcp", "mcp_types", "starlette", "jsonschema"})
 
 
 async def test_other_servers_take_the_place_of_the_first(processes: Processes, tmp_path: Path) -> None:
