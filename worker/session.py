@@ -119,7 +119,7 @@ class WorkerSession:
                 )
                 await self._publisher.publish(ev.Error(self._set_aside))
             if frame.resuming is not None:
-                self._told = Told(frame.calls, frame.shown, frame.restarted)
+                self._told = Told(frame.resuming, frame.calls, frame.shown, frame.restarted)
         self._opened.set()
         if self._failure is None:
             await self._swept.wait()
@@ -154,7 +154,7 @@ class WorkerSession:
                     frame.turn_id, error=RequestError(INTERNAL_ERROR, self._failure).to_json()
                 )
                 return
-            told, self._told = self._told, None
+            told = self._told if self._told is not None and self._told.turn_id == frame.turn_id else None
             self._client.capabilities = frame.capabilities
             self._publisher.open_calls.clear()
             self._publisher.shown = dict(told.shown) if told is not None else {}

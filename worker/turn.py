@@ -51,6 +51,7 @@ INTERRUPTED_SHOWN = "The call was interrupted: the session's process ended. It m
 class Told:
     """What the client was told of a turn by earlier epochs: see `shared.frames.Open`."""
 
+    turn_id: str
     calls: dict[str, str]
     shown: dict[str, int]
     restarted: str | None
