@@ -34,7 +34,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_file(path: Path, data: bytes, *, mtime: float | None = None, stem: str | None = None) -> None:
-    """Write a file (0600) and sync it; its name is durable after `sync_folder`.
+    """Write a file (0600) and sync it; its name, and an empty file, is durable after `sync_folder`.
 
     `mtime` in seconds since 1970 is set as the time of its last change. `stem` names the fault points
     where it is not the path's own. Raises OSError.
@@ -47,7 +47,8 @@ def write_file(path: Path, data: bytes, *, mtime: float | None = None, stem: str
         if mtime is not None:
             os.utime(fd, ns=(int(mtime * 1e9), int(mtime * 1e9)))
         fault_point(f"{stem}.written")
-        os.fsync(fd)
+        if data:
+            os.fsync(fd)
     finally:
         os.close(fd)
 

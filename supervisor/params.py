@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal, TypeVar
+import re
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -18,6 +19,7 @@ class Params(BaseModel):
 
 
 P = TypeVar("P", bound=Params)
+_SNAKE: Final = re.compile(r"(?<=[a-z])_([a-z])")
 
 
 def _absolute(path: str) -> str:
@@ -147,9 +149,17 @@ class PromptParams(SessionParams):
 def parse(model: type[P], params: Any) -> P:
     """Raises RequestError -32602 whose data names each bad field."""
     try:
-        return model.model_validate({} if params is None else params)
+        return model.model_validate({} if params is None else _camel_case(params))
     except ValidationError as e:
         raise invalid(e) from None
+
+
+def _camel_case(params: Any) -> Any:
+    """Members by the standard's names: one client in Rust sends some as `session_id`, `config_id`."""
+    if not isinstance(params, dict):
+        return params
+    named = {_SNAKE.sub(lambda found: found[1].upper(), name): name for name in params}
+    return {name: params[name if name in params else given] for name, given in named.items()}
 
 
 def invalid(error: ValidationError) -> RequestError:

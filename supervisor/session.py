@@ -14,10 +14,11 @@ from uuid import uuid4
 from pydantic_core import from_json
 
 from shared.errors import INTERNAL_ERROR, RequestError
-from shared.frames import Cancel, Configure, Open, Prompt, Replay, Reply, Servers, Swept
+from shared.frames import Cancel, Configure, Open, Prompt, Replay, Servers, Swept
 from shared.jsonrpc import encode
 from shared.updates import chunk, prompt_result
 from supervisor import effects as fx
+from supervisor.dialogs import Dialogs
 from supervisor.restarts import RestartBudget
 
 if TYPE_CHECKING:
@@ -32,15 +33,6 @@ CANCEL_BEFORE_START: Final = 0.15
 """Seconds that a cancelled turn waits for a worker that is still starting."""
 USAGE_NONE: Final = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
 TURN_DROPPED: Final = "Not run: the turn before it did not end normally. Send it again if it is still wanted."
-
-
-@dataclass(slots=True)
-class _ClientRequest:
-    """A request to the client. It outlives the epoch that asked; so does an answer that came early."""
-
-    asked_by: int
-    ask: fx.AskClient
-    reply: Reply | None = None
 
 
 @dataclass(slots=True)
@@ -70,7 +62,7 @@ class Session:
     closed: bool = False
     servers: list[McpServer] = field(default_factory=list)
     """MCP servers that a client gave. Kept here alone: they hold secrets."""
-    _requests: dict[str, _ClientRequest] = field(default_factory=dict)
+    _dialogs: Dialogs = field(default_factory=Dialogs)
     _cancelled: list[fx.OpenTurn] = field(default_factory=list)
     """Answered by the front as cancelled; their workers have not recorded them yet."""
     _replays: dict[str, _OpenReplay] = field(default_factory=dict)
@@ -160,18 +152,12 @@ class Session:
 
     def client_answered(self, key: str, result: Any, error: dict[str, Any] | None) -> list[fx.Effect]:
         """A client's answer to a request of this session; ignored if it was withdrawn."""
-        request = self._requests.get(key)
-        if request is None or request.reply is not None:
-            return []
-        # Kept until the turn ends: the worker may be dead already, and its successor asks again.
-        request.reply = Reply(key=key, result=result, error=error)
-        if self.worker == "ready" and request.asked_by == self.epoch:
-            return [fx.SendData(request.reply)]
-        return []
+        ready = self.epoch if self.worker == "ready" else None
+        return self._dialogs.answered(key, result, error, ready)
 
     def open_requests(self) -> list[fx.AskClient]:
         """Requests that a client may still answer, as they were asked."""
-        return [request.ask for request in self._requests.values() if request.reply is None]
+        return self._dialogs.unanswered()
 
     # What the worker says
 
@@ -224,11 +210,9 @@ class Session:
                 replay.sent = int(header.status)
                 return [fx.PublishTo(replay.ticket, payload, header.key)]
             case "request":
-                return self._request(header, payload)
+                return self._dialogs.asked(header, payload, self.epoch)
             case "withdraw":
-                request = self._requests.pop(header.key, None)
-                withdrawn = request is not None and request.reply is None
-                return [fx.WithdrawFromClient(header.key)] if withdrawn else []
+                return self._dialogs.withdrawn(header.key)
             case "answer":
                 return self._answer(header, payload)
             case "title":
@@ -245,16 +229,6 @@ class Session:
             elif header.key and header.status:
                 self.turn.calls[header.key] = header.status
         return [fx.Publish(payload, len(payload))]
-
-    def _request(self, header: Header, payload: bytes) -> list[fx.Effect]:
-        request = self._requests.get(header.key)
-        if request is None or request.asked_by == self.epoch:
-            ask = fx.AskClient(header.key, header.status, payload)
-            self._requests[header.key] = _ClientRequest(self.epoch, ask)
-            return [ask]
-        # Asked by an earlier epoch: one dialog, one answer.
-        request.asked_by = self.epoch
-        return [fx.SendData(request.reply)] if request.reply is not None else []
 
     def _answer(self, header: Header, payload: bytes) -> list[fx.Effect]:
         replay = self._replays.pop(header.key, None)
@@ -341,7 +315,7 @@ class Session:
     def close(self) -> list[fx.Effect]:
         """The session is closed for good: what is open is answered as cancelled, the worker goes."""
         self.closed = True
-        effects = self._void_requests()
+        effects = self._dialogs.void()
         for turn in [*([self.turn] if self.turn else []), *self.waiting]:
             effects += self._end_calls(turn, "The session was closed.")
             effects.append(fx.Answer(turn.ticket, self._cancelled_result()))
@@ -361,7 +335,7 @@ class Session:
 
     def agent_ends(self, error: RequestError) -> list[fx.Effect]:
         """The front is told to end: what is open is answered, and goes on if the session is loaded again."""
-        effects = self._void_requests()
+        effects = self._dialogs.void()
         for turn in [*([self.turn] if self.turn else []), *self.waiting]:
             effects += self._end_calls(turn, "The agent was told to end. The call may have had effect.")
             effects.append(fx.Fail(turn.ticket, error))
@@ -386,7 +360,7 @@ class Session:
         assert turn is not None
         self.turn = self._notice = None
         effects: list[fx.Effect] = self._end_calls(turn, "The turn ended before the call did.")
-        effects += self._void_requests()
+        effects += self._dialogs.void()
         effects.append(fx.Fail(turn.ticket, error) if error else fx.Answer(turn.ticket, result))
         good = error is None and _decode(result).get("stopReason") == "end_turn"
         while self.waiting:
@@ -418,11 +392,6 @@ class Session:
             for call_id, status in turn.calls.items()
             if status in ("pending", "in_progress")
         ]
-
-    def _void_requests(self) -> list[fx.Effect]:
-        void = [fx.WithdrawFromClient(ask.key) for ask in self.open_requests()]
-        self._requests.clear()
-        return list(void)
 
     def _fail_all(self, sentence: str, *, boot: bool = False) -> list[fx.Effect]:
         effects: list[fx.Effect] = []

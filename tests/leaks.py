@@ -64,7 +64,8 @@ def _found(before: Snapshot, folder: str) -> tuple[list[str], list[psutil.Proces
     descriptors = {
         fd: target
         for fd, target in now.descriptors.items()
-        if before.descriptors.get(fd) != target and target not in _KEPT_FOR_GOOD
+        # The first three are pytest's, which changes them when it is interrupted.
+        if fd > 2 and before.descriptors.get(fd) != target and target not in _KEPT_FOR_GOOD
     }
     processes = [
         process for pid in now.processes - before.processes if (process := _ours(pid, folder)) is not None

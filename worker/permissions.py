@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from worker.boundaries import inside, is_skill, resolve, sensitive
 from worker.rules import Rule, allowed_path, applies, rules_of
 from worker.shell_reading import Reading, read
+from worker.shell_sweeps import guarded_file
 from worker.tools.base import Access
 
 if TYPE_CHECKING:
@@ -42,8 +43,11 @@ Answer = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 DENIED: Final = "Permission denied."
 _TOLD: Final = 3
 """Paths that a reason names."""
-_MATCHES: Final = 300
-"""Paths that a glob pattern of a command is resolved to; the folder that it starts in is judged anyway."""
+_MAGIC: Final = 2
+"""Parts of a glob pattern that match; more may take for ever."""
+_MATCHES: Final = 10_000
+"""Paths that a glob pattern may match; about 0.1 s."""
+_RESOLVED: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Call:
     """A boundary that the tool itself names, as a phrase; or why the call's paths cannot be judged."""
     changes_nothing: bool = False
     """Of a tool that is not `read_only`: this call has no side effects."""
+    swept: str | None = None
+    """A guarded file that a command only reads, and does not name, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,10 @@ def call_of(tool: Tool[ToolInput], args: ToolInput, cwd: Path) -> Call:
     shell = read(command, cwd) if isinstance(command, str) else None
     accesses: dict[Access, None] = {}
     crosses: str | None = None
+    swept: str | None = None
     try:
+        if shell is not None and shell.read_only:
+            swept = next(filter(None, (guarded_file(sweep, cwd) for sweep in shell.sweeps)), None)
         for access in itertools.chain(tool.accesses(args, cwd), _named(shell) if shell else ()):
             accesses[Access(resolve(access.path), access.write)] = None
     except (ValueError, OSError) as e:
@@ -114,6 +123,7 @@ def call_of(tool: Tool[ToolInput], args: ToolInput, cwd: Path) -> Call:
         shell,
         crosses,
         tool.changes_nothing(args),
+        swept,
     )
 
 
@@ -122,9 +132,16 @@ def _named(shell: Reading) -> Iterator[Access]:
     for named in shell.paths:
         if not named.pattern:
             yield Access(Path(named.path), named.write)
-        elif sum(glob.has_magic(part) for part in named.path.split("/")) <= 2:
-            for match in itertools.islice(glob.iglob(named.path), _MATCHES):
-                yield Access(Path(match), named.write)
+        elif sum(glob.has_magic(part) for part in named.path.split("/")) > _MAGIC:
+            raise ValueError(f"{named.path} may match too many files to look at")
+        else:
+            for number, match in enumerate(itertools.islice(glob.iglob(named.path), _MATCHES + 1)):
+                if number == _MATCHES:
+                    raise ValueError(f"{named.path} matches too many files to look at")
+                path = Path(match)
+                # To resolve each of thousands would take long, and only links lead elsewhere.
+                if number < _RESOLVED or sensitive(path) is not None or path.is_symlink():
+                    yield Access(path, named.write)
 
 
 def decide(call: Call, policy: Policy) -> Decision:
@@ -195,6 +212,9 @@ def _crossed(call: Call, policy: Policy) -> str | None:
     told = guarded + outside
     if len(told) > _TOLD:
         told[_TOLD:] = [f"And {len(told) - _TOLD} more such paths."]
+    if call.swept is not None and policy.mode == "plan":
+        # In other modes the user has allowed the command itself.
+        told.append(call.swept)
     if call.crosses is not None:
         told.append(f"{call.tool} crosses a boundary: {call.crosses}.")
     if call.shell is not None and call.shell.unreadable and not unbounded:

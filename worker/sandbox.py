@@ -95,13 +95,14 @@ class Sandbox:
         if unsandboxed or not self.active:
             return None
         if not self._writable:
-            self._writable = tuple(dict.fromkeys(self._found()))
+            self._writable = tuple(dict.fromkeys(self.folders()))
         outside = [a.path for a in permitted if a.write and not inside(a.path, self._writable)]
         writable = (*self._writable, *map(_nearest_folder, outside))
         network = self._setting.network or landlock.abi() < landlock.NETWORK
         return Confinement(landlock.ruleset(writable, network=network), writable, network)
 
-    def _found(self) -> Iterable[Path]:
+    def folders(self) -> Iterable[Path]:
+        """What every command may write, resolved; some need not exist. Makes missing caches. Blocks."""
         yield from self._roots
         yield self._scratch.path
         yield from map(Path, DEVICES)

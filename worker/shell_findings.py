@@ -12,9 +12,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from worker.shell_paths import paths_in
+from worker.shell_paths import implied_paths, paths_in
 from worker.shell_programs import SHELLS, found_commands, inner_command, scope_of
 from worker.shell_read_only import reads_only
+from worker.shell_sweeps import Sweep, searches
 from worker.shell_words import DYNAMIC, Word
 
 if TYPE_CHECKING:
@@ -66,7 +67,10 @@ class Findings:
     scopes: list[str | None] = field(default_factory=list)
     paths: dict[NamedPath, None] = field(default_factory=dict)
     unresolved: list[str] = field(default_factory=list)
+    sweeps: list[Sweep] = field(default_factory=list)
     read_only: bool = True
+    piped: bool = False
+    """The command that comes next has an input."""
     _words: int = 0
 
     def simple_command(
@@ -92,8 +96,13 @@ class Findings:
         self.scopes.append(scope_of(argv, assigned) if told else None)
         if "/" in head.text and not is_system_program(head.text):
             self.name(head, folders, write=False)
-        for path in paths_in(program, argv):
+        named = [*paths_in(program, argv), *implied_paths(program, argv)]
+        for path in named:
             self.name(path, folders, write=not only_reads)
+        search = searches(program, argv, piped=self.piped) if only_reads else None
+        if search is not None:
+            through = tuple(_joined(folder, path.text) for path in named for folder in folders)
+            self.sweeps.append(Sweep(through, tuple(folders), *search))
         texts = [text for text in texts if DYNAMIC not in text]
         inner = inner_command(program, argv)
         for found in [inner] if inner is not None else found_commands(program, argv):
@@ -107,14 +116,20 @@ class Findings:
             return
         if word.dynamic:
             self.unresolved.append(text.replace(DYNAMIC, "…"))
-            text = text.split(DYNAMIC, 1)[0]
-            if not re.match(r"/|~|(.*/)?\.\.", text):
+            before, after = text.split(DYNAMIC, 1)
+            if _climbs(after):
+                # From wherever it is, it leads up and away; in the best case from the working directory.
+                text = f"{before}./{after.replace(DYNAMIC, 'x')}"
+            elif re.match(r"/|~|(.*/)?\.\.", before):
+                text = posixpath.dirname(before) or before
+            else:
                 return
-            text = posixpath.dirname(text) or text
         for folder in folders:
             if word.pattern is not None and not word.dynamic:
                 self._add(NamedPath(_joined(folder, word.pattern), write, pattern=True))
                 self._add(NamedPath(_joined(folder, _before_pattern(word.pattern)), write))
+                if _climbs(word.pattern):
+                    self._add(NamedPath(_joined(folder, _as_names(word.pattern)), write))
             else:
                 self._add(NamedPath(_joined(folder, text), write))
 
@@ -155,6 +170,15 @@ def _texts(program: str, argv: Sequence[Word]) -> list[str]:
         at = next((i for i, text in enumerate(texts) if re.fullmatch(r"-[a-zA-Z]*c", text)), None)
         return texts[at + 1 : at + 2] if at is not None else []
     return []
+
+
+def _climbs(text: str) -> bool:
+    return ".." in text.split("/")
+
+
+def _as_names(pattern: str) -> str:
+    """A glob pattern with each part that matches names as one name, so that `..` after it can be followed."""
+    return "/".join("x" if re.search(r"[*?\[]", part) else part for part in pattern.split("/"))
 
 
 def _joined(folder: str, text: str) -> str:

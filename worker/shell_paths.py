@@ -43,6 +43,29 @@ def paths_in(program: str, argv: Sequence[Word]) -> Iterator[Word]:
             yield from _named(word)
 
 
+def implied_paths(program: str, argv: Sequence[Word]) -> Iterator[Word]:
+    """Paths that a command uses without naming them as such."""
+    texts = [word.text for word in argv[1:]]
+    if program == "dirname":
+        yield from (Word(f"{word.text}/..", None) for word in argv[1:] if not word.text.startswith("-"))
+    if program != "git":
+        return
+    # Of `revision:path` and `:path` the second is a file.
+    yield from (Word(text.partition(":")[2]) for text in texts if ":" in text and "://" not in text)
+    words = [text for text in texts if not text.startswith("-")]
+    if words[:1] == ["config"] and not _READS_CONFIG.intersection(texts):
+        # Much of it names programs that git runs; who the user is does not.
+        if words[1:2] in (["get"], ["list"]) or (len(words) > 1 and words[1].startswith("user.")):
+            return
+        places = {"--global": "~/.gitconfig", "--system": "/etc/gitconfig"}
+        yield Word(next((places[text] for text in texts if text in places), ".git/config"))
+
+
+_READS_CONFIG: Final = frozenset(
+    ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l", "--get-color")
+)
+
+
 def assigned_paths(word: Word) -> Iterator[Word]:
     """Paths in the value of a variable: those that are not below the working directory by themselves."""
     yield from _embedded("", word.text)
@@ -62,7 +85,7 @@ def _named(word: Word) -> Iterator[Word]:
     if text.startswith("-"):
         value = _option_value(text)
         if value:
-            yield Word(value)
+            yield Word(value.removeprefix("@"))
         return
     yield word
     # Of `from:to` the first is ours: volumes of containers, remote copies, search paths.
@@ -71,6 +94,14 @@ def _named(word: Word) -> Iterator[Word]:
         piece = rest if separator == "=" else first
         if found and piece.startswith(("/", "~", "..")):
             yield Word(piece)
+    if "," in text and "=" in text:
+        # `type=bind,src=/x,dst=/y`; what is in the container is not ours.
+        for name, _, value in (part.partition("=") for part in text.split(",")):
+            if value and name not in ("dst", "destination", "target"):
+                yield Word(value)
+    if re.match(r"(\w+=)?@.", text):
+        # Programs that take data take it from a file so (`curl -d @x`).
+        yield Word(text.partition("@")[2])
 
 
 def _option_value(text: str) -> str:
@@ -78,7 +109,10 @@ def _option_value(text: str) -> str:
     if "=" in text:
         return text.partition("=")[2]
     attached = re.match(r"-+[A-Za-z0-9]*?((?:/|~|\.\./?).*)", text, re.DOTALL)
-    return attached[1] if attached else ""
+    if attached:
+        return attached[1]
+    # `-fx.y` and `-d@x`: what has no dot and no `@` is more likely a cluster of options.
+    return text[2:] if re.match(r"-[A-Za-z]@|-[A-Za-z][^-]*\.", text) else ""
 
 
 def _embedded(program: str, text: str) -> Iterator[Word]:

@@ -162,6 +162,9 @@ def reads_only(argv: Sequence[Word]) -> bool:
     texts = [word.text for word in argv]
     program = re.sub(r"^(/usr)?/bin/", "", texts[0])
     options = texts[1:]
+    if program in ("test", "[", "printf") and any(option[:2] in ("-v", "-R") for option in options):
+        # The name of a variable may hold an index, and an index a command that is run.
+        return False
     if program in _ALWAYS:
         return True
     if any(word.pattern is not None and word.pattern[0] in "*?[-" for word in argv[1:]):

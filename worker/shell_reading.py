@@ -16,6 +16,8 @@ from worker.shell_walk import Walk
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from worker.shell_sweeps import Sweep
+
 __all__ = ["NamedPath", "Reading", "read"]
 
 
@@ -27,7 +29,7 @@ class Reading:
     of each simple command, those that others run (`sudo`, `xargs`, `bash -c`) too, after `NAME=` for each
     variable that is set for it. `scopes` names for each
     what an "always" covers, None where that is nothing but this command. `unresolved` are words that
-    only the running shell knows.
+    only the running shell knows. `sweeps` are searches through folders by commands that only read.
     """
 
     unreadable: str
@@ -36,6 +38,7 @@ class Reading:
     paths: tuple[NamedPath, ...]
     unresolved: tuple[str, ...]
     read_only: bool
+    sweeps: tuple[Sweep, ...]
 
     @property
     def parsed(self) -> bool:
@@ -58,4 +61,5 @@ def read(command: str, cwd: Path) -> Reading:
         tuple(found.paths),
         tuple(found.unresolved),
         found.read_only and not walk.unreadable and bool(found.commands),
+        tuple(found.sweeps),
     )

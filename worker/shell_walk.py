@@ -115,8 +115,10 @@ class Walk:
                 return self._redirected(node, folders, depth + 1)
             case "subshell" | "pipeline" | "command_substitution" | "process_substitution":
                 if node.type == "pipeline":
-                    for child in self._each(node):
+                    for number, child in enumerate(self._each(node)):
+                        self.found.piped = number > 0
                         self._statement(child, folders, depth + 1)
+                    self.found.piped = False
                 else:
                     self._sequence(node, folders, depth + 1)
                 return folders, folders
@@ -194,7 +196,10 @@ class Walk:
                 texts.append((child.text or b"").decode("utf-8", "replace"))
                 self._inner(child, folders, depth)
             elif node.type == "herestring_redirect":
-                texts += [word.text for word in words_of(child, self._variables)]
+                for word in words_of(child, self._variables):
+                    texts.append(word.text)
+                    for path in assigned_paths(word):
+                        self.found.name(path, folders, write=False)
                 self._inner(child, folders, depth)
             elif child.type == "file_redirect":
                 self._redirect(child, folders, depth)

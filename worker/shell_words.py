@@ -5,6 +5,7 @@ What only the running shell knows (a variable, a substitution) is a `DYNAMIC` ch
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -47,6 +48,8 @@ def _word(raw: str) -> Word:
     if raw.startswith(_QUOTED + "~"):
         # A quoted tilde is a name and not the home folder.
         raw = "./" + raw
+    # `~-` and the like are folders that the shell was in.
+    raw = re.sub(r"^~[-+]?\d*(?=[/+-]|$)(?<!~)", DYNAMIC, raw) if raw.startswith("~") else raw
     text = raw.replace(_QUOTED, "")
     if not re.search(rf"(?<!{_QUOTED})[*?\[]", raw):
         return Word(text)
@@ -96,9 +99,16 @@ def _in_quotes(node: Node, variables: Mapping[str, str]) -> str:
 def _variable(node: Node, variables: Mapping[str, str]) -> str:
     """A variable's value where it is known and taken as it is, as in `$X` and `${X}`."""
     inner = [child for child in node.children if child.type not in ("$", "${", "}")]
-    if len(inner) == 1 and inner[0].type == "variable_name":
-        return variables.get((inner[0].text or b"").decode("utf-8", "replace"), DYNAMIC)
-    return DYNAMIC
+    if not inner or inner[0].type != "variable_name":
+        return DYNAMIC
+    known = variables.get((inner[0].text or b"").decode("utf-8", "replace"))
+    if len(inner) == 1:
+        return DYNAMIC if known is None else known
+    operator = (inner[1].text or b"").decode("utf-8", "replace")
+    if known and operator in (":-", "-", ":=", "=", ":?", "?"):
+        return known
+    # What is left of a path when its end is cut off is a folder above.
+    return posixpath.join(known, "..") if known and operator.startswith("%") else DYNAMIC
 
 
 def _quoted(text: str) -> str:

@@ -21,11 +21,11 @@ async def _sample() -> Sample:
         await it.initialize()
         session = await it.new_session()
         async with anyio.create_task_group() as turn:
-            turn.start_soon(it.prompt, session, "@text go\n@sleep 1\n@text end")
-            await first_of(it, session, 0, "go")
+            turn.start_soon(it.prompt, session, "@text ahoy\n@sleep 1\n@text end")
+            await first_of(it, session, 0, "ahoy")
             stopped = time.perf_counter()
             os.kill(await it.worker(session), signal.SIGSTOP)
-            at, _, _ = await first_of(it, session, 1, "go")
+            at, _, _ = await first_of(it, session, 1, "ahoy")
     return {"above the threshold of 2 s": (at - stopped - _THRESHOLD) * 1000}
 
 

@@ -22,13 +22,13 @@ async def _sample() -> Sample:
         for _ in range(11):
             async with anyio.create_task_group() as turn:
                 before = len(it.chunks[session])
-                turn.start_soon(it.prompt, session, "@text go\n@sleep 0.4\n@text end")
-                await first_of(it, session, before, "go")
+                turn.start_soon(it.prompt, session, "@text ahoy\n@sleep 0.4\n@text end")
+                await first_of(it, session, before, "ahoy")
                 pid = await it.worker(session)
                 seen = len(it.chunks[session])
                 killed = time.perf_counter()
                 os.kill(pid, signal.SIGKILL)
-                at, _, _ = await first_of(it, session, seen, "go")
+                at, _, _ = await first_of(it, session, seen, "ahoy")
                 taken.append((at - killed) * 1000)
     return {"kill → next delta (median of 10)": statistics.median(taken[1:])}
 

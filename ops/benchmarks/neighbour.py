@@ -27,8 +27,8 @@ async def _kill_again_and_again(it: Agent, session_id: str) -> None:
     while True:
         async with anyio.create_task_group() as turn:
             before = len(it.chunks[session_id])
-            turn.start_soon(it.prompt, session_id, "@text go\n@sleep 0.1\n@text end")
-            await first_of(it, session_id, before, "go")
+            turn.start_soon(it.prompt, session_id, "@text ahoy\n@sleep 0.1\n@text end")
+            await first_of(it, session_id, before, "ahoy")
             os.kill(await it.worker(session_id), signal.SIGKILL)
 
 

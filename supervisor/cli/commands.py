@@ -80,6 +80,10 @@ def _dispatch(args: argparse.Namespace) -> int:
             from supervisor.cli import models
 
             return models.run()
+        case "doctor":
+            from supervisor.cli import doctor
+
+            return doctor.run()
         case "mcp":
             from supervisor.cli import mcp
 
@@ -149,6 +153,7 @@ def _build() -> _Parser:
     logs.add_argument("session", nargs="?", metavar="SESSION", help="only lines of this session")
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what is being logged")
 
+    commands.add_parser("doctor", help="whether all is well here, and what protection is active")
     commands.add_parser("models", help="the models that can be chosen")
     mcp = commands.add_parser("mcp", help="the MCP servers of your settings")
     doing = mcp.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -1,4 +1,4 @@
-"""Where ops/setup-clients has put the clients, and what their tests share: the recorded agent, and its lines."""
+"""Where ops/setup-clients has put the clients, and what their tests share: an agent whose lines are kept."""
 
 from __future__ import annotations
 

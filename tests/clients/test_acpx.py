@@ -33,7 +33,7 @@ def acpx(agent: RecordedAgent, *words: str) -> list[str]:
 
 
 def test_one_shot_with_strict_json_and_a_silent_stderr(agent: RecordedAgent) -> None:
-    done = agent.run(*acpx(agent, *STRICT, "--approve-all", "exec", "run echo made > made.txt; say all done"))
+    done = agent.run(*acpx(agent, *STRICT, "--approve-all", "exec", "run echo made > made.txt\nsay all done"))
     assert (done.returncode, done.stderr) == (0, "")
     messages = [json.loads(line) for line in done.stdout.splitlines()]
     assert messages[-1]["result"]["stopReason"] == "end_turn"
@@ -52,7 +52,7 @@ def test_deny_all_denies(agent: RecordedAgent) -> None:
 
 
 def test_a_timeout_ends_the_turn_and_the_agent(agent: RecordedAgent) -> None:
-    done = agent.run(*acpx(agent, "--timeout", "3", "exec", "count to 1000 slowly"))
+    done = agent.run(*acpx(agent, "--timeout", "1", "exec", "count to 1000 slowly"))
     assert done.returncode == 3, done.stdout
     assert "Timed out" in done.stderr
     agent.check_wire()

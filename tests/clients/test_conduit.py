@@ -20,10 +20,14 @@ def test_a_strict_client_reads_every_update(tmp_path: Path) -> None:
     agent.environment = {k: v for k, v in agent.environment.items() if k != "PYTHONPATH"}
     command = ["env", f"PYTHONPATH={path}", *agent.command]
     done = agent.run(conduit_python(), str(CLIENT), str(agent.work), *command)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
     found = json.loads(done.stdout)
     assert found["agent"]["name"] == "iac-code"
     assert "hello from rust" in found["text"]
-    assert "from the fork" in found["fork"]
-    assert "resumed" in found["resumed"]
+    assert found["kinds"][-1].endswith("Done")
+    assert len(found["sessions"]) == 1
+    assert found["options"]["configOptions"][0]["currentValue"] == "accept_edits"
+    assert "loaded" in found["loaded"]
+    assert (agent.work / "a.txt").exists()
+    assert {"session/fork", "session/load", "session/set_config_option"} <= set(agent.methods())
     agent.check_wire()

@@ -13,9 +13,8 @@ pytestmark = pytest.mark.timeout(120)
 CLIENT = Path(__file__).with_name("typescript_client.mjs")
 
 
-@pytest.mark.parametrize("dialect", ["both", "acp"])
-def test_a_typescript_client_can_do_everything(tmp_path: Path, dialect: str) -> None:
-    agent = RecordedAgent(tmp_path, IAC_CODE_DIALECT=dialect)
+def test_a_typescript_client_can_do_everything(tmp_path: Path) -> None:
+    agent = RecordedAgent(tmp_path)
     done = agent.run(node(), str(CLIENT), str(NODE_MODULES), str(agent.work), *agent.command)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -32,4 +31,4 @@ def test_a_typescript_client_can_do_everything(tmp_path: Path, dialect: str) -> 
     assert (found["forked"], found["listed"], found["error"]) == (True, 2, -32602)
     assert "back again" in found["text"]
     assert "fs/write_text_file" in str(agent.lines())
-    agent.check_wire(dialect)
+    agent.check_wire()

@@ -96,7 +96,7 @@ class Wire:
         """The client sent this."""
         if not (isinstance(message, dict) and "id" in message and isinstance(message.get("method"), str)):
             return
-        method: str = STANDARD_NAMES.get(message["method"], message["method"])
+        method = STANDARD_NAMES.get(str(message["method"]), str(message["method"]))
         params = message.get("params")
         self._asked[type(message["id"]), message["id"]] = method, params
         session = params.get("sessionId") if isinstance(params, dict) else None

@@ -1,8 +1,7 @@
-"""Standard input and output as real pipes, sockets and files: nothing blocks, nothing is lost or mixed."""
+"""Standard output as real pipes, sockets and files: nothing blocks, nothing is lost or mixed."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import pty
@@ -15,23 +14,12 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from supervisor.stdio import CHUNK, OutputBuffer, open_nonblocking, read_chunk
+from supervisor.stdio import CHUNK, OutputBuffer, open_nonblocking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LINES = 3_000
-
-
-@pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    """A reading and a writing end; whoever closes one takes that on."""
-    read, write = os.pipe()
-    yield read, write
-    for fd in (read, write):
-        with contextlib.suppress(OSError):
-            os.close(fd)
 
 
 def read_all(fd: int, amount: int) -> bytes:
@@ -43,9 +31,6 @@ def read_all(fd: int, amount: int) -> bytes:
             break
         found += chunk
     return bytes(found)
-
-
-# Writing
 
 
 @pytest.mark.anyio
@@ -247,64 +232,3 @@ def test_after_take_stdout_a_stray_print_is_in_the_log_and_not_on_standard_outpu
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "log"], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"protocol\n", b"")
     assert (tmp_path / "log").read_bytes() == b"stray\nof a child\n"
-
-
-# Reading
-
-
-@pytest.mark.anyio
-async def test_what_is_there_is_read_at_once_and_the_end_is_empty(pipe: tuple[int, int]) -> None:
-    os.write(pipe[1], b"abc")
-    assert await read_chunk(pipe[0]) == b"abc"
-    os.close(pipe[1])
-    assert await read_chunk(pipe[0]) == b""
-
-
-@pytest.mark.anyio
-async def test_reading_waits_without_blocking_the_loop(pipe: tuple[int, int]) -> None:
-    async with anyio.create_task_group() as group:
-
-        async def write() -> None:
-            await anyio.wait_all_tasks_blocked()
-            os.write(pipe[1], b"late")
-
-        group.start_soon(write)
-        with anyio.fail_after(10):
-            assert await read_chunk(pipe[0]) == b"late"
-
-
-@pytest.mark.anyio
-async def test_a_file_and_dev_null_can_be_standard_input(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"from a file")
-    fd = os.open(tmp_path / "in", os.O_RDONLY)
-    assert await read_chunk(fd) == b"from a file"
-    assert await read_chunk(fd) == b""
-    os.close(fd)
-    null = os.open(os.devnull, os.O_RDONLY)
-    assert await read_chunk(null) == b""
-    os.close(null)
-
-
-@pytest.mark.anyio
-async def test_a_terminal_that_hung_up_is_the_end() -> None:
-    controller, terminal = pty.openpty()
-    os.close(controller)
-    assert await read_chunk(terminal) == b""
-    os.close(terminal)
-
-
-@pytest.mark.anyio
-async def test_a_descriptor_that_is_not_open_is_the_end(pipe: tuple[int, int]) -> None:
-    os.close(pipe[0])
-    assert await read_chunk(pipe[0]) == b""
-
-
-@pytest.mark.anyio
-async def test_a_connection_that_was_reset_is_the_end() -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    client = socket.create_connection(listener.getsockname())
-    served, _ = listener.accept()
-    with listener, served:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        client.close()
-        assert await read_chunk(served.fileno()) == b""

@@ -68,7 +68,8 @@ SENSITIVE = """
 /home/u/.bashrc /home/u/.zshenv /home/u/.profile /home/u/.config/fish/config.fish /home/u/.gitconfig
 /home/u/.config/git/config /etc/profile.d/x.sh /etc/cron.d/x /home/u/.config/autostart/x.desktop
 /home/u/.config/systemd/user/x.service /Users/u/Library/LaunchAgents/x.plist /w/.vscode/tasks.json
-/etc/shadow /home/u/.bash_history /w/sitecustomize.py
+/etc/shadow /home/u/.bash_history /w/sitecustomize.py /w/.mcp.json /w/.claude/settings.json
+/w/.cursor/mcp.json /w/.devcontainer/devcontainer.json /w/.iac-code/rules.json /w/kubeconfig.yaml
 """
 
 HARMLESS = """

@@ -79,6 +79,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "out").symlink_to(tmp_path)
     (folder / "env-link").symlink_to(".env")
     (folder / "dangling").symlink_to("/etc/iac-code-test")
+    (folder / "many").mkdir()
+    for number in range(400):
+        (folder / "many" / f"{number}.txt").touch()
+    (folder / "many" / "deep").mkdir()
+    (folder / "many" / "last.pem").touch()
+    (folder / "links").mkdir()
+    (folder / "links" / "away").symlink_to("/etc/hostname")
     return resolve(folder)
 
 
@@ -180,6 +187,39 @@ ROWS: list[Row] = [
     ("bash", "ls -la && git status", PLAN, {}, "allow", "only reads"),
     ("bash", "cat /etc/passwd", PLAN, GRANTED, "ask", "reads /etc/passwd, outside"),
     ("bash", "ls $(touch x)", PLAN, {}, "deny", "plan mode"),
+    # A search shows no secrets that reading them by their name asks for.
+    *[
+        ("bash", command, PLAN, {}, "ask", reason)
+        for command, reason in (
+            ("grep -r x", "searches"),
+            ("grep -rn x .", "may hold secrets"),
+            ("cd src; grep -r x ..", "may hold secrets"),
+            ("ls; egrep --recursive x .", "may hold secrets"),
+            ("rg --hidden x", "may hold secrets"),
+            ("rg -uu x .", "may hold secrets"),
+            ("rg x many", "private key"),
+            ("ls | rg x many/.", "private key"),
+            ("diff -r many src", "private key"),
+            ("grep -R x links", "through a link"),
+            ("rg -L x links", "through a link"),
+            ("cat many/*", "private key"),
+            ("cat many/*/../../.env", "secrets"),
+            ("cat m*/../*/../.e*", "cannot be judged"),
+            ("cat src/*/../../../x", "outside"),
+        )
+    ],
+    *[
+        ("bash", command, PLAN, {}, "allow", "only reads")
+        for command in (
+            "rg x src",
+            "rg x src/a.py",
+            "grep -rn x src",
+            "git log | rg x",
+            "grep -r x links",
+            "diff -r src src",
+        )
+    ],
+    ("bash", "grep -r x .", DEFAULT, {"bash": True}, "allow", "whole session"),
     *[
         ("bash", command, DEFAULT, {"bash": True}, "allow", "whole session")
         for command in (

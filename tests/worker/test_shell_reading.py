@@ -109,6 +109,29 @@ NAMES: dict[str, set[str]] = {
     "/home/u/tool": {"/home/u/tool"},
     "/usr/bin/../../etc/x": {"/etc/x"},
     "./x.sh": {"/w/x.sh"},
+    # What comes after a part that only the shell knows may lead up.
+    "cat src/*/../../x": {"/w/src", "/w/x"},
+    "cat a/*/../../../x": {"/w/a", "/x"},
+    "cat ???/../../x": {"/w", "/x"},
+    'rm "$X/../y"': {"/y!"},
+    "rm $(pwd)/../y": {"/y!"},
+    "rm ${PWD%/*}/y ${HOME:?}/z": {"/y!", "/home/u/z!"},
+    "cat ~+/../x ~-/../y ~1/z": {"/x!", "/y!"},
+    "rm $(dirname $PWD)": {"/w", "/"},
+    "rm $(dirname src/a)": {"/w/src/a", "/w/src"},
+    "X=; cat $X/etc/x": {"/etc/x"},
+    "read f <<< /etc/x; rm $f": {"/etc/x", "/w/f!"},
+    "curl -d @/etc/x -F f=@.env -T.env u": {
+        *("/w/@/etc/x!", "/etc/x!", "/w/f=@.env!", "/w/.env!", "/w/u!"),
+    },
+    "docker run --mount type=bind,src=/x,dst=/y i": {
+        *("/w/run!", "/w/i!", "/w/type=bind,src=/x,dst=/y!", "/w/bind!", "/x!"),
+    },
+    "git show HEAD:secrets.yaml": {"/w/show", "/w/HEAD:secrets.yaml", "/w/secrets.yaml"},
+    "git config core.pager x": {"/w/config!", "/w/core.pager!", "/w/x!", "/w/.git/config!"},
+    "git config --global a.b x": {"/w/config!", "/w/a.b!", "/w/x!", "/home/u/.gitconfig!"},
+    "git config user.name x": {"/w/config!", "/w/user.name!", "/w/x!"},
+    "git config --get a.b": {"/w/config!", "/w/a.b!"},
 }
 
 
@@ -152,6 +175,10 @@ tree -L 2
 """
 
 NOT_READ_ONLY = """
+test -v 'a[$(touch x)]'
+[ -R 'a[$(touch x)]' ]
+printf -v 'a[$(touch x)]' x
+printf -va x
 rm x
 ls > out
 ls >> out

@@ -181,9 +181,8 @@ class Server:
         try:
             process.start(self.config, around.processes, around.cwd, around.environment)
         except (OSError, ValueError) as e:
-            raise ServerFailure(
-                f"could not be started: {self.config.command}: {described(e)}", lasting=True
-            ) from e
+            what = getattr(e, "filename", None) or self.config.command  # or the working directory
+            raise ServerFailure(f"could not be started: {what}: {described(e)}", lasting=True) from e
 
     async def _transport(self, process: ServerProcess | None) -> Any:
         module, name, of = (

@@ -46,7 +46,10 @@ _ENVIRONMENT: Final = {
     "TERM": "dumb",
     "NO_COLOR": "1",
 }
-_WITHOUT: Final = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE", "PROMPT_COMMAND"})
+# The rest would let a command mean other files than it seems to: `cd` elsewhere, patterns that match more.
+_WITHOUT: Final = frozenset(
+    ("FORCE_COLOR", "CLICOLOR_FORCE", "PROMPT_COMMAND", "CDPATH", "OLDPWD", "BASHOPTS", "SHELLOPTS")
+)
 
 
 class BashInput(ToolInput):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from anyio import to_thread
@@ -27,6 +27,7 @@ async def test_missing_credentials_are_told_and_can_be_given_in_a_terminal(tmp_p
     chosen = {"IAC_CODE_MODEL": "claude-opus-5-5"}
     async with start_agent(tmp_path, env=chosen, wire=Wire()) as client:
         terminal = {"auth": {"terminal": True}}
+        capabilities: dict[str, Any]
         for capabilities in (
             {},
             {"auth": {}},
@@ -74,15 +75,3 @@ async def test_missing_credentials_are_told_and_can_be_given_in_a_terminal(tmp_p
         assert (await client.initialize(**terminal))["authMethods"] == [method]
         assert b"sk-ant" not in b"".join(client.lines)
         assert client.stderr == b""
-
-
-async def test_a_model_that_refuses_the_credentials_is_told_apart(tmp_path: Path) -> None:
-    from tests.e2e.rig import rig
-
-    async with rig(tmp_path) as r:
-        session = await r.client.new_session(r.work)
-        for status, kind in ((401, "authentication_error"), (403, "permission_error")):
-            error = (await r.client.prompt(session, f"@fail {status} {kind} 1\n@text {status}"))["error"]
-            assert error["code"] == -32000
-            assert "sk-test-secret" not in str(error)
-        assert (await r.client.prompt(session, "@text works"))["result"]["stopReason"] == "end_turn"

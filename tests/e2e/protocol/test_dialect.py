@@ -71,10 +71,3 @@ async def test_the_dialect_can_be_chosen_in_the_environment_and_is_both_by_defau
             await client.initialize()
             made = await client.call("session/new", {"cwd": str(tmp_path)})
             assert ("models" in made) != bare
-            if not bare:
-                assert "usage" in (await client.prompt(made["sessionId"], "say hi"))["result"]
-                chunks = client.updates(made["sessionId"], "agent_message_chunk")
-                assert all(
-                    u["type"] == u["sessionUpdate"] and u["text"] == u["content"]["text"] for u in chunks
-                )
-                assert chunks

@@ -62,6 +62,14 @@ async def test_each_method_is_there_under_both_names(r: Rig, work: Path) -> None
     assert await r.client.call("$/cancel_request", {"requestId": 123456}) == {}
 
 
+async def test_members_by_another_languages_names_are_read_too(r: Rig, work: Path) -> None:
+    session = await r.client.new_session(work)
+    params = {"session_id": session, "config_id": "mode", "value": "plan", "_meta": {"some_thing": 1}}
+    assert (await r.client.call("config/set", params))["configOptions"][0]["currentValue"] == "plan"
+    error = (await r.client.request("session/set_mode", {"session_id": "gone", "mode_id": "plan"}))["error"]
+    assert error["data"] == {"session_id": "Session not found"}
+
+
 @pytest.mark.parametrize(
     "method", ["no/such", "_anything", "_iac-code/x", "session", "", "fs/read_text_file"]
 )

@@ -103,6 +103,15 @@ async def test_each_stop_reason_says_what_happened(r: Rig, work: Path) -> None:
         assert result["usage"].keys() == {"inputTokens", "outputTokens", "totalTokens"}
 
 
+async def test_credentials_that_the_model_refuses_are_an_error_of_their_own(r: Rig, work: Path) -> None:
+    session = await r.client.new_session(work)
+    for status, kind in ((401, "authentication_error"), (403, "permission_error")):
+        error = (await r.client.prompt(session, f"@fail {status} {kind} 1\n@text {status}"))["error"]
+        assert error["code"] == -32000
+        assert "sk-test-secret" not in str(error)
+    assert (await r.client.prompt(session, "@text works"))["result"]["stopReason"] == "end_turn"
+
+
 async def test_thought_and_text_have_one_message_id_a_message(r: Rig, work: Path) -> None:
     session = await r.client.new_session(work)
     await r.client.prompt(session, "@think a b c\n@deltas 400\n@tool list_files {}\n@text second message")

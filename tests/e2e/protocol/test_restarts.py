@@ -30,14 +30,13 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def agent(home: Path, *, killed: bool = False) -> AsyncIterator[RawClient]:
-    """An agent with the offline model. `killed`: its process group ends by SIGKILL, as some editors do it."""
+async def agent(home: Path) -> AsyncIterator[RawClient]:
+    """An agent with the offline model. Its process group ends by SIGKILL, as some editors do it."""
     async with start_agent(home, wire=Wire(), env={"IAC_CODE_MODEL": "offline"}) as client:
         await client.initialize()
         yield client
-        if killed:
-            os.killpg(client.process.pid, 9)
-            await client.process.wait()
+        os.killpg(client.process.pid, 9)
+        await client.process.wait()
 
 
 @contextmanager
@@ -51,11 +50,38 @@ def held(home: Path, session: str) -> Iterator[None]:
         os.close(lock)
 
 
+async def held_sessions(
+    home: Path, client: RawClient, first: str, second: str, place: dict[str, Any]
+) -> None:
+    """A session that another process still holds is waited for, and the wait can be cancelled."""
+    with held(home, first):
+        asked = await client.begin_prompt(first, "say patient")
+        await client.call("session/list", {})  # others do not wait
+        assert client.answers(asked) == []
+    assert (await client.answer_to(asked))["result"]["stopReason"] == "end_turn"
+    assert "patient" in client.text(first)
+    with held(home, second):
+        load = await client.begin("session/load", {"sessionId": second, **place})
+        prompt = await client.begin_prompt(second, "say never")
+        with anyio.fail_after(2.5):  # at once, not when the lock comes or the wait is over
+            for id_ in (prompt, load):
+                await client.notify("$/cancel_request", {"requestId": id_})
+            assert (await client.answer_to(prompt))["result"]["stopReason"] == "cancelled"
+            assert (await client.answer_to(load))["error"]["code"] == -32800
+        error: dict[str, Any] = (await client.prompt(second, "say held"))["error"]
+        assert error["code"] == -32603
+        assert error["data"]["session_id"] == second
+        assert error["data"]["details"]
+    assert (await client.prompt(second, "say free again"))["result"]["stopReason"] == "end_turn"
+    assert "never" not in client.text(second)
+    assert len(client.answers(load)) == len(client.answers(prompt)) == 1
+
+
 async def test_everything_is_found_again_after_a_kill(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     place = {"cwd": str(work), "mcpServers": []}
-    async with agent(tmp_path, killed=True) as client:
+    async with agent(tmp_path) as client:
         never_prompted = await client.new_session(work)
         first = await client.new_session(work)
         for option, value in (("mode", "bypass_permissions"), ("thinking", "high")):
@@ -71,7 +97,8 @@ async def test_everything_is_found_again_after_a_kill(tmp_path: Path) -> None:
         await client.prompt(granted, "run touch two")
         closed = await client.new_session(work)
         await client.call("session/close", {"sessionId": closed})
-        ids = {never_prompted, first, fork, cleared, granted, closed}
+        held_first, held_second = [await client.new_session(work) for _ in range(2)]
+        ids = {never_prompted, first, fork, cleared, granted, closed, held_first, held_second}
 
     async with agent(tmp_path) as client:
         listed = {info["sessionId"]: info for info in (await client.call("session/list", {}))["sessions"]}
@@ -103,35 +130,5 @@ async def test_everything_is_found_again_after_a_kill(tmp_path: Path) -> None:
         assert not [m for m in client.messages[seen:] if m.get("method") == "session/request_permission"]
         assert "sessionId" not in await client.call("session/resume", {"sessionId": never_prompted, **place})
         assert (await client.prompt(never_prompted, "say first"))["result"]["stopReason"] == "end_turn"
+        await held_sessions(tmp_path, client, held_first, held_second, place)
         assert client.stderr == b""
-
-
-async def test_a_session_that_is_still_held_is_waited_for_and_the_wait_can_be_cancelled(
-    tmp_path: Path,
-) -> None:
-    place = {"cwd": str(tmp_path), "mcpServers": []}
-    async with agent(tmp_path) as client:
-        session = await client.new_session(tmp_path)
-    async with agent(tmp_path) as client:
-        with held(tmp_path, session):
-            asked = await client.begin_prompt(session, "say patient")
-            await client.call("session/list", {})  # others do not wait
-            assert client.answers(asked) == []
-        assert (await client.answer_to(asked))["result"]["stopReason"] == "end_turn"
-        assert "patient" in client.text(session)
-    async with agent(tmp_path) as client:
-        with held(tmp_path, session):
-            load = await client.begin("session/load", {"sessionId": session, **place})
-            prompt = await client.begin_prompt(session, "say never")
-            with anyio.fail_after(2):  # at once, not when the lock comes or the wait is over
-                for id_ in (prompt, load):
-                    await client.notify("$/cancel_request", {"requestId": id_})
-                assert (await client.answer_to(prompt))["result"]["stopReason"] == "cancelled"
-                assert (await client.answer_to(load))["error"]["code"] == -32800
-            error: dict[str, Any] = (await client.prompt(session, "say held"))["error"]
-            assert error["code"] == -32603
-            assert error["data"]["session_id"] == session
-            assert error["data"]["details"]
-        assert (await client.prompt(session, "say free again"))["result"]["stopReason"] == "end_turn"
-        assert "never" not in client.text(session)
-        assert len(client.answers(load)) == len(client.answers(prompt)) == 1
