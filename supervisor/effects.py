@@ -167,3 +167,18 @@ class OpenTurn:
     """Status by id of the calls that clients were told of."""
     shown: dict[str, int] = field(default_factory=dict)
     """Characters by chunk key that clients were sent."""
+
+    def end_calls(self, why: str) -> list[Effect]:
+        """Every call that was announced ends, though its worker cannot say so any more."""
+        return [
+            Say(
+                {
+                    "sessionUpdate": "tool_call_update",
+                    "toolCallId": call_id,
+                    "status": "failed",
+                    "rawOutput": {"error": why},
+                }
+            )
+            for call_id, status in self.calls.items()
+            if status in ("pending", "in_progress")
+        ]

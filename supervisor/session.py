@@ -317,7 +317,7 @@ class Session:
         self.closed = True
         effects = self._dialogs.void()
         for turn in [*([self.turn] if self.turn else []), *self.waiting]:
-            effects += self._end_calls(turn, "The session was closed.")
+            effects += turn.end_calls("The session was closed.")
             effects.append(fx.Answer(turn.ticket, self._cancelled_result()))
         self.turn = None
         self.waiting.clear()
@@ -337,7 +337,7 @@ class Session:
         """The front is told to end: what is open is answered, and goes on if the session is loaded again."""
         effects = self._dialogs.void()
         for turn in [*([self.turn] if self.turn else []), *self.waiting]:
-            effects += self._end_calls(turn, "The agent was told to end. The call may have had effect.")
+            effects += turn.end_calls("The agent was told to end. The call may have had effect.")
             effects.append(fx.Fail(turn.ticket, error))
         self.turn = None
         self.waiting.clear()
@@ -359,7 +359,7 @@ class Session:
         turn = self.turn
         assert turn is not None
         self.turn = self._notice = None
-        effects: list[fx.Effect] = self._end_calls(turn, "The turn ended before the call did.")
+        effects: list[fx.Effect] = turn.end_calls("The turn ended before the call did.")
         effects += self._dialogs.void()
         effects.append(fx.Fail(turn.ticket, error) if error else fx.Answer(turn.ticket, result))
         good = error is None and _decode(result).get("stopReason") == "end_turn"
@@ -377,21 +377,6 @@ class Session:
             return self._end_turn(b"", error)
         self._cancelled.append(self.turn)
         return self._end_turn(self._cancelled_result(), None)
-
-    def _end_calls(self, turn: fx.OpenTurn, why: str) -> list[fx.Effect]:
-        """Every call that was announced ends, though its worker cannot say so any more."""
-        return [
-            fx.Say(
-                {
-                    "sessionUpdate": "tool_call_update",
-                    "toolCallId": call_id,
-                    "status": "failed",
-                    "rawOutput": {"error": why},
-                }
-            )
-            for call_id, status in turn.calls.items()
-            if status in ("pending", "in_progress")
-        ]
 
     def _fail_all(self, sentence: str, *, boot: bool = False) -> list[fx.Effect]:
         effects: list[fx.Effect] = []
