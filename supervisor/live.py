@@ -16,7 +16,7 @@ from shared import content
 from shared.commands import available_commands
 from shared.frames import Credit
 from shared.skills import skill_folders
-from shared.updates import Dialect, chunk, update_line
+from shared.updates import Dialect, chunk, chunks, update_line
 from supervisor import crash
 from supervisor import effects as fx
 from supervisor.epoch import WorkerEpoch, make_spec
@@ -228,9 +228,10 @@ class LiveSession:
         """Show what one client prompted to the others."""
         others = [client for client in self._receivers() if client is not sender]
         for block in content.to_model(blocks) if others else ():
-            update = chunk("user_message_chunk", block["text"])
-            for client in others:
-                client.send(update_line(self.meta.session_id, update, self.services.dialect))
+            for update in chunks("user_message_chunk", block["text"]):
+                line = update_line(self.meta.session_id, update, self.services.dialect)
+                for client in others:
+                    client.send(line)
 
     def _ask_open(self, client: Connection) -> None:
         for ask in self.machine.open_requests():

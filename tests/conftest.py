@@ -23,6 +23,11 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A test's name must be text that can be sent: xdist's processes tell each other by name."""
+    return ascii(val) if isinstance(val, str) and not val.isascii() else None
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """The product runs on anyio's asyncio backend; so do its tests."""

@@ -56,7 +56,7 @@ def test_every_kind_of_update_stands_there_and_no_other_is_sent() -> None:
         path for folder in ("shared", "supervisor", "worker") for path in (ROOT / folder).rglob("*.py")
     ):
         text = source.read_text()
-        sent.update(re.findall(r'"sessionUpdate": "(\w+)"', text), re.findall(r'\bchunk\(\s*"(\w+)"', text))
+        sent.update(re.findall(r'"sessionUpdate": "(\w+)"', text), re.findall(r'\bchunks?\(\s*"(\w+)"', text))
     assert sent == UPDATES
 
 

@@ -15,7 +15,7 @@ import anyio
 
 from shared.frames import Header
 from shared.jsonrpc import encode
-from shared.updates import Dialect, chunk, prompt_result, update_line
+from shared.updates import LONGEST_LINE, Dialect, chunks, prompt_result, shortened, update_line
 from worker import events as ev
 from worker.updates import call_status, to_update
 
@@ -111,7 +111,11 @@ class Publisher:
     def request(self, key: str, method: str, params: dict[str, Any]) -> None:
         """Ask the client; the answer comes as a `Reply` with this key."""
         self.flush()
-        self._send(Header("request", key, method), encode({"sessionId": self._session_id, **params}))
+        params = {"sessionId": self._session_id, **params}
+        encoded = encode(params)
+        if len(encoded) > LONGEST_LINE and method == "session/request_permission":
+            encoded = encode(shortened(params))
+        self._send(Header("request", key, method), encoded)
 
     def withdraw(self, key: str) -> None:
         """The request is void."""
@@ -135,9 +139,12 @@ class Publisher:
         self._pending.clear()
         self._last_chunk = time.monotonic()
         key = f"{message_id}:{kind}"
-        self.shown[key] = self.shown.get(key, 0) + len(text)
-        line = update_line(self._session_id, chunk(kind, text, message_id), self._dialect)
-        self._send(Header("chunk", key, str(self.shown[key])), line)
+        for piece in chunks(kind, text, message_id):
+            self.shown[key] = self.shown.get(key, 0) + len(piece["content"]["text"])
+            self._send(
+                Header("chunk", key, str(self.shown[key])),
+                update_line(self._session_id, piece, self._dialect),
+            )
 
     async def flush_frames(self) -> None:
         """Flush merged text when its frame is due; runs as long as the worker."""

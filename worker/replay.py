@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shared.records import AssistantRecord, ClearRecord, CommandRecord, ToolResultRecord, UserRecord
-from shared.updates import chunk
+from shared.updates import chunks
 from worker import events as ev
 from worker.steps import tool_uses
 
@@ -35,10 +35,10 @@ def updates(
             case UserRecord():
                 for block in record.blocks:
                     text = block["text"] if block["type"] == "text" else f"[{block['type']}]"
-                    yield chunk("user_message_chunk", text, record.turn_id)
+                    yield from chunks("user_message_chunk", text, record.turn_id)
             case CommandRecord():
-                yield chunk("user_message_chunk", record.text, record.turn_id)
-                yield chunk("agent_message_chunk", record.output, f"{record.turn_id}-output")
+                yield from chunks("user_message_chunk", record.text, record.turn_id)
+                yield from chunks("agent_message_chunk", record.output, f"{record.turn_id}-output")
             case AssistantRecord():
                 yield from _reply(record)
                 for call in tool_uses(record):
@@ -48,9 +48,9 @@ def updates(
 def _reply(record: AssistantRecord) -> Iterator[dict[str, Any]]:
     for block in record.blocks:
         if block.get("type") == "thinking" and block.get("thinking"):
-            yield chunk("agent_thought_chunk", block["thinking"], record.message_id)
+            yield from chunks("agent_thought_chunk", block["thinking"], record.message_id)
         elif block.get("type") == "text" and block.get("text"):
-            yield chunk("agent_message_chunk", block["text"], record.message_id)
+            yield from chunks("agent_message_chunk", block["text"], record.message_id)
 
 
 def call_update(
@@ -103,9 +103,9 @@ def later(
 def streaming(loop: AgentLoop) -> Iterator[dict[str, Any]]:
     """What of the reply that is streaming was sent so far: it is in no record yet."""
     if loop.thoughts:
-        yield chunk("agent_thought_chunk", "".join(loop.thoughts), loop.message_id)
+        yield from chunks("agent_thought_chunk", "".join(loop.thoughts), loop.message_id)
     if loop.partial:
-        yield chunk("agent_message_chunk", "".join(loop.partial), loop.message_id)
+        yield from chunks("agent_message_chunk", "".join(loop.partial), loop.message_id)
 
 
 def shown_tail(record: AssistantRecord, shown: dict[str, int]) -> Iterator[ev.Event]:

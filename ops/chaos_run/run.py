@@ -54,6 +54,7 @@ class Run:
         self._there = anyio.Event()
         self._over = False
         self._left: list[str] = []
+        self._died: set[int] = set()
         self._stopped_at = 0.0
         for folder in ("armed", "config", "run", *(player.cwd.name for player in self._players)):
             (home / folder).mkdir()
@@ -100,12 +101,16 @@ class Run:
         while not self._over:
             await self._there.wait()
             agent = self._agents[-1]
-            with contextlib.suppress(FrontGone):
+            try:
                 if known is not agent:
                     await player.open(agent)
                     known = agent
                 while not self._over:
                     await player.turn(agent)
+            except FrontGone:
+                if self._there.is_set():  # nobody struck it
+                    self._died.add(agent.process.pid)
+                    return
 
     async def _strike(self, tasks: anyio.abc.TaskGroup) -> None:
         await self._all_turn()
@@ -169,6 +174,7 @@ class Run:
             answers=[Counter(agent.answers) for agent in self._agents],
             bad_lines=sum(agent.bad_lines for agent in self._agents),
             left=self._left,
+            died=len(self._died),
         )
 
     def _log(self) -> list[dict[str, Any]]:

@@ -36,6 +36,8 @@ class Seen:
     bad_lines: int
     left: Sequence[str]
     """Processes that outlived their front."""
+    died: int
+    """Fronts that ended though nobody struck them."""
 
 
 @dataclass
@@ -96,6 +98,7 @@ def judge(seen: Seen) -> Verdict:
             "turns lost or doubled in a loaded history", len(player.mis_replayed), player.mis_replayed
         )
     verdict.count("lines that are no JSON-RPC", seen.bad_lines)
+    verdict.count("fronts that ended by themselves", seen.died)
     verdict.count("processes left", len(seen.left), seen.left)
     return verdict
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,28 +17,29 @@ from ops.chaos_run.verdict import Seen, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ops.chaos_run", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.timeout(150)
 def test_a_short_run_loses_and_repeats_nothing() -> None:
-    done = run("--sessions", "6", "--seconds", "8", "--seed", "11")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert int(done.stdout.split("turns finished")[1].split()[0]) > 5
-    assert int(done.stdout.split("restarts")[1].split()[0]) > 5
+    ended = run("--sessions", "6", "--seconds", "8", "--seed", "11")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert int(ended.stdout.split("turns finished")[1].split()[0]) > 5
+    assert int(ended.stdout.split("restarts")[1].split()[0]) > 5
 
 
 @pytest.mark.chaos
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", ["101", "102", "103"])
 def test_a_long_run_loses_and_repeats_nothing(seed: str) -> None:
-    done = run("--sessions", "20", "--seconds", "60", "--seed", seed)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ended = run("--sessions", "20", "--seconds", "60", "--seed", seed)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:
@@ -64,7 +66,7 @@ def good(folder: Path) -> Seen:
         {"message": "worker ended", "session": "s", "epoch": 1, "worker": 77, "reason": "SIGKILL"},
     ]
     answers = [Counter({"session/prompt 1": 1})]
-    return Seen([player], [Hit(40.0, "kill", 77)], {0: ["t1"]}, log, answers, bad_lines=0, left=[])
+    return Seen([player], [Hit(40.0, "kill", 77)], {0: ["t1"]}, log, answers, bad_lines=0, left=[], died=0)
 
 
 def hit(seen: Seen) -> None:
@@ -136,6 +138,10 @@ def false_alarm(seen: Seen) -> None:
     seen.hits = []
 
 
+def dead_front(seen: Seen) -> None:
+    seen.died = 1
+
+
 def left_process(seen: Seen) -> None:
     seen.left = ["77 running sleep 60"]
 
@@ -154,6 +160,7 @@ def left_process(seen: Seen) -> None:
         (missing_answer, "answers missing or doubled"),
         (failed_turn, "turns failed without a cause"),
         (false_alarm, "restarts without a cause"),
+        (dead_front, "fronts that ended by themselves"),
         (left_process, "processes left"),
     ],
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.jsonrpc import encode
+from shared.updates import LONGEST_LINE
 from worker.client import ClientError
 from worker.files.content import WHOLE, digest
 from worker.files.decoding import detect
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _PATIENCE: Final = 5.0
 """Seconds for an answer; some clients never answer a method that they do not know."""
+_AROUND: Final = 1000
+"""Octets of a request's line beside its params."""
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +59,8 @@ async def written_by_editor(context: ToolContext, path: Path, data: bytes) -> bo
     except UnicodeDecodeError:
         return False
     params = {"path": str(path), "content": text}
+    if len(encode(params)) > LONGEST_LINE - _AROUND:
+        return False
     return await _request(context, "fs-write", "fs/write_text_file", params) is not _FAILED
 
 

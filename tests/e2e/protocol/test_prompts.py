@@ -138,6 +138,9 @@ async def test_twelve_megabytes_are_read_and_what_no_model_takes_is_refused(r: R
     await r.client.call("session/set_model", {"sessionId": session, "modelId": "offline"})
     assert (await prompted(r, session, *blocks))["result"]["stopReason"] == "end_turn"
     assert "read\nI did not understand" in r.client.text(session)
+    # Each line of a replay is short enough for every client too, and nothing of the text is lost.
+    await r.client.call("session/load", {"sessionId": session, "cwd": str(work), "mcpServers": []})
+    assert r.client.text(session, "user_message_chunk").count("0123456789abcdé ") == 2 * 750_000
     await r.client.call("session/delete", {"sessionId": session})
 
 
