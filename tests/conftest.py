@@ -12,7 +12,7 @@ from shared.journal import Journal
 from tests.leaks import Snapshot, left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
 
@@ -26,6 +26,20 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_make_parametrize_id(val: object) -> str | None:
     """A test's name must be text that can be sent: xdist's processes tell each other by name."""
     return ascii(val) if isinstance(val, str) and not val.isascii() else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test's report, as its name: what was captured may hold half characters, which cannot be sent."""
+    report = yield
+    report.sections = [(name, _sendable(text)) for name, text in report.sections]
+    if report.longrepr is not None and _sendable(text := str(report.longrepr)) != text:
+        report.longrepr = _sendable(text)
+    return report
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 @pytest.fixture
