@@ -42,7 +42,7 @@ class JsonLines(logging.Handler):
         super().__init__()
         self._fd = fd
         self._rotates = rotates
-        self._lines: queue.SimpleQueue[bytes | threading.Event] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[bytes | threading.Event | None] = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
         self._fixed = {"process": process} | ({"session": session} if session else {})
 
@@ -75,9 +75,17 @@ class JsonLines(logging.Handler):
             self._lines.put(written)
             written.wait(1.0)
 
+    def close(self) -> None:
+        """Write what is left, within the disk's second, and end the thread. The descriptor stays open."""
+        self.flush()
+        if self._writer is not None:
+            self._lines.put(None)
+            self._writer.join(1.0)
+            self._writer = None
+        super().close()
+
     def _write(self) -> None:
-        while True:
-            item = self._lines.get()
+        while (item := self._lines.get()) is not None:
             if isinstance(item, threading.Event):
                 item.set()
                 continue

@@ -94,8 +94,10 @@ def test_following_goes_on_over_a_rotation(folder: Path) -> None:
 def test_it_reads_what_the_program_writes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     logger = logging.Logger("test")
     fd = log_files.open_log(folder)
-    logger.addHandler(log_files.JsonLines(fd, "front"))
+    handler = log_files.JsonLines(fd, "front")
+    logger.addHandler(handler)
     logger.warning("worker %d ended", 5, extra={"fields": {"session": "s1", "signal": 9}})
+    handler.close()
     os.close(fd)
     logs.run("s1", follow=False)
     assert capsys.readouterr().out.partition(" warning")[2].endswith("worker 5 ended signal=9\n")
