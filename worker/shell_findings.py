@@ -69,6 +69,8 @@ class Findings:
     unresolved: list[str] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
     read_only: bool = True
+    last_shell: int = -1
+    """The number of the newest command that has the name of a shell in it."""
     piped: bool = False
     """The command that comes next has an input."""
     _words: int = 0
@@ -91,6 +93,8 @@ class Findings:
         self.read_only &= only_reads
         words = (word.text.replace(DYNAMIC, "…") for word in argv)
         self.commands.append((*(f"{name}=" for name in assigned), *words))
+        if any(posixpath.basename(word.text) in SHELLS for word in argv):
+            self.last_shell = len(self.commands) - 1
         texts = _texts(program, argv)
         told = not any(DYNAMIC in text for text in texts)
         self.scopes.append(scope_of(argv, assigned) if told else None)

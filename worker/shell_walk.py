@@ -6,7 +6,6 @@ Bounded in size, depth and time for any input. What it finds goes to `shell_find
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 import time
 from typing import TYPE_CHECKING, Final
@@ -16,7 +15,6 @@ from tree_sitter import Language, Parser
 
 from worker.shell_findings import SINKS, Findings, UnreadableError, is_system_program, moved
 from worker.shell_paths import assigned_paths, paths_in
-from worker.shell_programs import SHELLS
 from worker.shell_words import DYNAMIC, Word, words_of
 
 if TYPE_CHECKING:
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
 _LONGEST: Final = 32_768
 _PIPES: Final = 2000
 """Bars in a command. tree-sitter takes 3 s for 8,000 of them without a chance to stop it, 0.2 s for 2,000."""
+_BACKQUOTES: Final = 500
+"""Each makes it read anew what follows, if a quote is left open: 32 s for 10,000 of them, 0.1 s for 700."""
 _PARSING: Final = 0.2
 """Seconds for parsing, which is a matter of 0.1 ms for an ordinary command."""
 _DEEPEST: Final = 120
@@ -59,7 +59,7 @@ _STRAIGHT: Final = frozenset(
 
 
 def _tree(command: str) -> Node:
-    if len(command) > _LONGEST or command.count("|") > _PIPES:
+    if len(command) > _LONGEST or command.count("|") > _PIPES or command.count("`") > _BACKQUOTES:
         raise UnreadableError("it is too long to be read")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", command):
         raise UnreadableError("it has control characters")
@@ -205,7 +205,7 @@ class Walk:
                 self._redirect(child, folders, depth)
             elif child.type not in ("heredoc_start", "heredoc_end", "file_descriptor"):
                 self._part(child, folders, depth)
-        if any(posixpath.basename(word) in SHELLS for argv in self.found.commands[first:] for word in argv):
+        if self.found.last_shell >= first:
             for text in texts:
                 self.nested(text, folders, depth)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import time
 from contextlib import asynccontextmanager
@@ -106,6 +107,13 @@ async def agent(
 def ms_since(began: float) -> float:
     """Milliseconds since a `time.perf_counter()`."""
     return (time.perf_counter() - began) * 1000
+
+
+async def bare_python() -> float:
+    """Milliseconds from exec to exit of a Python that does nothing: how fast the machine is right now."""
+    began = time.perf_counter()
+    await anyio.run_process([sys.executable, "-c", ""])
+    return ms_since(began)
 
 
 async def first_of(agent: Agent, session_id: str, since: int, text: str) -> Chunk:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from ops.benchmarks.agent import agent
+from ops.benchmarks.agent import agent, bare_python
 from ops.benchmarks.measure import Benchmark, Sample
 
 
@@ -14,7 +14,7 @@ async def _sample() -> Sample:
         for _ in range(11):
             await it.prompt(await it.new_session(), "say hello")
         boots = [boot["ms"] for boot in it.boots()]
-    return {"fork → READY (median of 10)": statistics.median(boots[1:])}
+    return {"fork → READY (median of 10)": statistics.median(boots[1:]), "bare python": await bare_python()}
 
 
 BENCHMARK = Benchmark("fork → READY", "ms", _sample, runs=5, target=25)

@@ -9,7 +9,7 @@ import time
 
 import anyio
 
-from ops.benchmarks.agent import agent, first_of
+from ops.benchmarks.agent import agent, bare_python, first_of
 from ops.benchmarks.measure import Benchmark, Sample
 from ops.double import double
 
@@ -30,7 +30,10 @@ async def _sample() -> Sample:
                 os.kill(pid, signal.SIGKILL)
                 at, _, _ = await first_of(it, session, seen, "ahoy")
                 taken.append((at - killed) * 1000)
-    return {"kill → next delta (median of 10)": statistics.median(taken[1:])}
+    return {
+        "kill → next delta (median of 10)": statistics.median(taken[1:]),
+        "bare python": await bare_python(),
+    }
 
 
 BENCHMARK = Benchmark("kill → the interrupted turn's next delta", "ms", _sample, runs=5, target=80)

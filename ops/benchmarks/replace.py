@@ -8,7 +8,7 @@ import statistics
 import time
 from datetime import datetime
 
-from ops.benchmarks.agent import agent
+from ops.benchmarks.agent import agent, bare_python
 from ops.benchmarks.measure import Benchmark, Sample
 
 
@@ -25,7 +25,7 @@ async def _sample() -> Sample:
             os.kill(pid, signal.SIGKILL)
             ready = datetime.fromisoformat((await it.booted(number + 1))["time"]).timestamp()
             taken.append((ready - killed) * 1000)
-    return {"kill → READY (median of 10)": statistics.median(taken[1:])}
+    return {"kill → READY (median of 10)": statistics.median(taken[1:]), "bare python": await bare_python()}
 
 
 BENCHMARK = Benchmark("kill → replacement READY", "ms", _sample, runs=5, target=40)

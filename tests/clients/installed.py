@@ -8,9 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import psutil
 import pytest
 
 from tests.e2e.client import AGENT, offline_environment
@@ -77,6 +80,15 @@ class RecordedAgent:
             check=False,
         )
 
+    def _running(self) -> list[str]:
+        """Processes that work in the folder: the client's, the agent's, its workers and their tools."""
+        found: list[str] = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if Path(process.cwd()).is_relative_to(self.work):
+                    found.append(" ".join(process.cmdline()))
+        return found
+
     def lines(self) -> list[tuple[bytes, dict[str, Any]]]:
         """What was recorded: the direction (`>` is to the agent), and the message."""
         return [(line[:1], json.loads(line[1:])) for line in self.log.read_bytes().splitlines()]
@@ -85,8 +97,12 @@ class RecordedAgent:
         """The methods that the client asked for, in order."""
         return [message["method"] for mark, message in self.lines() if mark == b">" and "method" in message]
 
-    def check_wire(self, dialect: str = "both") -> None:
-        """Hold every recorded line to the standard's schema and to the protocol's rules."""
+    def check(self, dialect: str = "both") -> None:
+        """Nothing is left running, and every line held to the standard's schema and the protocol's rules."""
+        deadline = time.monotonic() + PATIENCE
+        while left := self._running():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)  # the client has ended; how its children do, no event tells
         wire = Wire(dialect)
         for line in self.log.read_bytes().splitlines():
             if line.startswith(b">"):

@@ -40,7 +40,7 @@ def test_one_shot_with_strict_json_and_a_silent_stderr(agent: RecordedAgent) -> 
     assert "all done" in done.stdout
     assert (agent.work / "made.txt").read_text() == "made\n"
     assert "session/request_permission" in str(agent.lines())
-    agent.check_wire()
+    agent.check()
 
 
 def test_deny_all_denies(agent: RecordedAgent) -> None:
@@ -48,14 +48,14 @@ def test_deny_all_denies(agent: RecordedAgent) -> None:
     assert done.returncode == 5, done.stderr
     assert "Permission denied" in done.stdout
     assert not (agent.work / "made.txt").exists()
-    agent.check_wire()
+    agent.check()
 
 
 def test_a_timeout_ends_the_turn_and_the_agent(agent: RecordedAgent) -> None:
     done = agent.run(*acpx(agent, "--timeout", "1", "exec", "count to 1000 slowly"))
     assert done.returncode == 3, done.stdout
     assert "Timed out" in done.stderr
-    agent.check_wire()
+    agent.check()
 
 
 def test_a_named_session_goes_on_over_processes_and_is_cancelled_from_another(agent: RecordedAgent) -> None:
@@ -69,35 +69,33 @@ def test_a_named_session_goes_on_over_processes_and_is_cancelled_from_another(ag
     # acpx keeps the agent for its --ttl. The next command is to find neither.
     queues = agent.home / ".acpx" / "queues"
     wait_until(lambda: not any(queues.iterdir()))
-    second = agent.run(*prompt, "summarize")
-    assert (second.returncode, second.stderr) == (0, "")
-    assert "remember 4711" in second.stdout, "the history came back"
-    methods = agent.methods()
-    assert methods.count("initialize") == 3
-    assert methods.count("session/new") == 1
-    assert methods.count("session/resume") + methods.count("session/load") == 2
-    named = {m["params"].get("sessionId") for mark, m in agent.lines() if mark == b">" and "params" in m}
-    assert named == {None, session}
-
     with subprocess.Popen(
-        [*prompt, "count to 1000 slowly"],
+        [*prompt, "say so far:\nsummarize\ncount to 1000 slowly"],
         cwd=agent.work,
         env=agent.environment,
         stdout=subprocess.PIPE,
         text=True,
-    ) as counting:
-        assert counting.stdout is not None
+    ) as second:
+        assert second.stdout is not None
         shown = ""
         while " 3" not in shown:
-            line = counting.stdout.readline()
+            line = second.stdout.readline()
             assert line, "it ended before it counted"
-            shown += line if "agent_message_chunk" in line else ""
+            shown += json.loads(line)["params"]["update"]["content"]["text"] if "_chunk" in line else ""
         cancelled = agent.run(*acpx(agent, *STRICT, "cancel", "-s", "one"))
         assert cancelled.returncode == 0, cancelled.stderr
-        rest, _ = counting.communicate(timeout=PATIENCE)
+        rest, _ = second.communicate(timeout=PATIENCE)
+    assert "remember 4711" in shown, "the history came back"
     assert '"stopReason":"cancelled"' in rest
-    agent.check_wire()
-    wait_until(lambda: not any(queues.iterdir()))
+    agent.check()
+
+    methods = agent.methods()
+    assert methods.count("initialize") == 3
+    assert methods.count("session/new") == 1
+    assert methods.count("session/resume") + methods.count("session/load") == 2
+    assert "session/cancel" in methods
+    named = {m["params"].get("sessionId") for mark, m in agent.lines() if mark == b">" and "params" in m}
+    assert named == {None, session}
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

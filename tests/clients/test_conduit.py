@@ -30,4 +30,4 @@ def test_a_strict_client_reads_every_update(tmp_path: Path) -> None:
     assert "loaded" in found["loaded"]
     assert (agent.work / "a.txt").exists()
     assert {"session/fork", "session/load", "session/set_config_option"} <= set(agent.methods())
-    agent.check_wire()
+    agent.check()

@@ -125,4 +125,4 @@ async def test_a_python_client_can_do_everything(tmp_path: Path, dialect: str) -
         assert refused.value.code == -32602
         await connection.cancel(session)
     assert process.returncode is not None
-    agent.check_wire(dialect)
+    agent.check(dialect)

@@ -31,4 +31,4 @@ def test_a_typescript_client_can_do_everything(tmp_path: Path) -> None:
     assert (found["forked"], found["listed"], found["error"]) == (True, 2, -32602)
     assert "back again" in found["text"]
     assert "fs/write_text_file" in str(agent.lines())
-    agent.check_wire()
+    agent.check()
