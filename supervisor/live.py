@@ -111,7 +111,8 @@ class LiveSession:
             self.idle_since = anyio.current_time()
         turn = self.machine.turn.turn_id if self.machine.turn is not None else None
         self.services.liveness.in_turn(self.meta.session_id, turn is not None)
-        if turn != self.meta.turn:
+        if turn != self.meta.turn and not self.services.ending:
+            # A front that ends leaves the mark: the next one may take the turn up.
             self.update_meta(turn=turn)
 
     def _do(self, effect: fx.Effect) -> None:

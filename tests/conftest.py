@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from shared.journal import Journal
-from tests.leaks import Snapshot, left
+from tests.leaks import Snapshot, adopt_nobody, left
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -73,8 +73,10 @@ def nothing_is_left(
     What fixtures of a wider scope hold was there before the test and is theirs.
     """
     if request.node.get_closest_marker("may_leak") is not None:
+        adopt_nobody()
         yield
         return
+    adopt_nobody()
     before = Snapshot.take()
     yield
     found, processes = left(before, tmp_path_factory.getbasetemp().resolve())
