@@ -120,10 +120,10 @@ def _pids() -> list[int]:
 def _ours(pid: int, folder: str) -> psutil.Process | None:
     try:
         process = psutil.Process(pid)
-        if process.ppid() == os.getpid():
-            return process
         if process.status() == psutil.STATUS_ZOMBIE:
             return None  # ended; whoever is its parent reaps it
+        if process.ppid() == os.getpid():
+            return process
         used = [process.cwd(), *_descriptors(pid).values()]
     except psutil.Error:
         return None

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from worker.boundaries import resolve, sensitive
 from worker.sandbox_folders import CACHES, caches, worktree_folders
 from worker.scratch import Scratch, remove_abandoned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -111,9 +116,11 @@ def test_a_pointer_that_the_repository_does_not_answer_opens_nothing(worktree: P
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    return resolve(tmp_path)
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # Not pytest's own folder: a socket's path has 107 octets, and that of a test may take them all.
+    with tempfile.TemporaryDirectory(prefix="iac-") as short:
+        monkeypatch.setenv("TMPDIR", short)
+        yield resolve(Path(short))
 
 
 def test_the_scratch_folder_is_private_short_the_same_each_time_and_removed(place: Path) -> None:
