@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -86,3 +87,13 @@ def signal_all(processes: list[psutil.Process], number: signal.Signals) -> None:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             process.send_signal(number)
+
+
+def kill_below(pid: int) -> None:
+    """SIGKILL all descendants, those too that are being forked meanwhile, and reap those that are ours."""
+    while left := descendants(pid):
+        signal_all(left, signal.SIGKILL)
+        for process in left:
+            with contextlib.suppress(ChildProcessError, OSError):
+                os.waitpid(process.pid, os.WNOHANG)
+        time.sleep(0.001)

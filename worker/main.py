@@ -35,7 +35,7 @@ from shared.frames import (
     Swept,
     WorkerSpec,
 )
-from shared.processes import become_subreaper
+from shared.processes import become_subreaper, kill_below
 from worker.publisher import Publisher
 from worker.requests import ClientRequests
 from worker.scratch import remove_abandoned
@@ -63,6 +63,8 @@ def run(spec: WorkerSpec) -> int:
     faulthandler.enable(stacks)
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
     anyio.run(_Worker(spec).serve)
+    # What was not gone in its time: with front and zygote dead nobody else would end it.
+    kill_below(os.getpid())
     logging.shutdown()
     stacks_path.unlink(missing_ok=True)  # only a death leaves it, for the crash report
     return 0

@@ -24,7 +24,7 @@ from pydantic_core import from_json, to_json
 from setproctitle import setproctitle
 
 from shared.frames import WorkerSpec
-from shared.processes import become_subreaper, descendants, die_with_parent, signal_all
+from shared.processes import become_subreaper, descendants, die_with_parent, kill_below, signal_all
 from worker.scratch import Scratch
 
 MAX_MESSAGE: Final = 64 * 1024
@@ -148,16 +148,6 @@ class Zygote:
         # A front that is gone shows as end of file at the next read.
         with contextlib.suppress(OSError):
             socket.send_fds(self._link, [to_json(message)], fds or [])
-
-
-def kill_below(pid: int) -> None:
-    """SIGKILL all descendants, those too that are being forked meanwhile, and reap them."""
-    while left := descendants(pid):
-        signal_all(left, signal.SIGKILL)
-        for process in left:
-            with contextlib.suppress(ChildProcessError, OSError):
-                os.waitpid(process.pid, os.WNOHANG)
-        select.select([], [], [], 0.001)
 
 
 def main() -> None:
