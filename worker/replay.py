@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from shared.records import AssistantRecord, ClearRecord, CommandRecord, ToolResultRecord, UserRecord
+from shared.records import (
+    AssistantRecord,
+    ClearRecord,
+    CommandRecord,
+    ToolResultRecord,
+    TurnEndRecord,
+    UserRecord,
+)
 from shared.updates import chunks
 from worker import events as ev
 from worker.steps import tool_uses
@@ -16,6 +23,8 @@ if TYPE_CHECKING:
     from shared.records import Record
     from worker.agent_loop import AgentLoop
     from worker.tools.base import Tool, ToolInput
+
+INTERRUPTED: Final = "\n[This turn was interrupted before it was done. Prompt again to go on.]\n"
 
 
 def updates(
@@ -43,6 +52,8 @@ def updates(
                 yield from _reply(record)
                 for call in tool_uses(record):
                     yield call_update(call, results.get(call["id"]), tools, cwd)
+            case TurnEndRecord(interrupted=True):
+                yield from chunks("agent_message_chunk", INTERRUPTED, f"{record.turn_id}-end")
 
 
 def _reply(record: AssistantRecord) -> Iterator[dict[str, Any]]:

@@ -94,7 +94,7 @@ async def test_connections_are_used_again() -> None:
         assert len(double.connections) == 1
 
 
-def test_warming_leaves_one_thread_and_makes_a_client_cheap() -> None:
+def test_warming_leaves_one_thread_and_makes_a_client_and_its_first_reply_cheap() -> None:
     script = """
 import os, threading, time
 os.environ["ANTHROPIC_CUSTOM_HEADERS"] = "x: \\u20ac"
@@ -102,6 +102,9 @@ from worker.models import anthropic
 from shared.credentials import Credentials
 anthropic.warm()
 del os.environ["ANTHROPIC_CUSTOM_HEADERS"]
+anthropic.warm()
+from anthropic.types import TextBlock, ThinkingBlock, ToolUseBlock
+assert all(block.__pydantic_complete__ for block in (TextBlock, ThinkingBlock, ToolUseBlock))
 assert threading.active_count() == 1
 assert len(os.listdir("/proc/self/task")) == 1 if os.path.isdir("/proc/self/task") else True
 pid = os.fork()

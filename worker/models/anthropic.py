@@ -8,6 +8,7 @@ cut, so a stream without `message_stop` is a cut stream here. The SDK's own retr
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import time
 from functools import cache
@@ -37,7 +38,22 @@ _CONNECT = 10.0
 _DRAIN = 0.5
 """Seconds given to the end of a body after `message_stop`: read to its end, the connection is used again."""
 
-_CANNED: Final = b'event: message_stop\ndata: {"type": "message_stop"}\n\n'
+_CANNED: Final = "".join(
+    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+    for event in (
+        {
+            "type": "message_start",
+            "message": {"id": "m", "type": "message", "role": "assistant", "content": []},
+        },
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "thinking", "thinking": ""}},
+        {"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "input": {}}},
+        {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    )
+).encode()
+"""One event of each kind that the first reply of a worker has."""
 
 AnyClient = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock | anthropic.AsyncAnthropicVertex
 
@@ -51,18 +67,19 @@ def ssl_context() -> ssl.SSLContext:
 def warm() -> None:
     """Do once, before forking, what each worker would else do first. Starts no thread and no event loop.
 
-    The SDK builds its validators for a stream's events at the first event (15 ms), so one stream is read
-    here: by the synchronous client, from memory.
+    The SDK builds its validators for a stream's events at the first event (15 ms) and each kind of block's
+    serializer at its first use (5 ms), so one stream is read here: by the synchronous client, from memory.
     """
     nowhere: dict[str, Any] = {"api_key": "none", "base_url": "http://none.invalid", "max_retries": 0}
     http = anthropic.DefaultAsyncHttpxClient(verify=ssl_context())
     anthropic.AsyncAnthropic(**nowhere, http_client=http)
     canned = httpx2.MockTransport(lambda _: httpx2.Response(200, content=_CANNED))
     client = anthropic.Anthropic(**nowhere, http_client=httpx2.Client(transport=canned))
+    builder = ReplyBuilder()
     # Broken ANTHROPIC_CUSTOM_HEADERS fail here; the user is told by the first real request.
     with client, contextlib.suppress(anthropic.AnthropicError, ValueError):
         for event in client.messages.create(model="none", max_tokens=1, messages=[], stream=True):
-            ReplyBuilder().feed(event)
+            builder.feed(event)
 
 
 def transport(silence: float = SILENCE) -> dict[str, Any]:
