@@ -7,7 +7,9 @@ Blocking: call from a thread. Each name here is a place where the disk may fail:
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import threading
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,22 @@ def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
+
+
+class NoRegularFile(OSError):
+    """A folder, a FIFO or the like has the file's name."""
+
+
+def read_file(path: Path) -> bytes:
+    """All of a file. Raises OSError, NoRegularFile for what else has its name: a FIFO is not waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NoRegularFile(errno.EINVAL, "what is there is no regular file", str(path))
+        with open(fd, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(fd)
 
 
 def sync_folder(folder: Path) -> None:

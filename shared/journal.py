@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from shared.collector import collector_paused
-from shared.durable import replace_file, sync_folder, write_all
+from shared.durable import read_file, replace_file, sync_folder, write_all
 from shared.faults import fault_point
 from shared.plain import plain
 from shared.records import RECORD, Record
@@ -57,7 +57,7 @@ def read(path: Path) -> tuple[list[Record], list[Problem], int]:
     """
     fault_point("journal.read")
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         return [], [Problem(0, f"{path} is missing: the conversation starts empty.", b"")], 0
     *lines, torn = data.split(b"\n")
@@ -207,7 +207,8 @@ class Journal:
 
     def _opened(self) -> int:
         if self._fd is None:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+            # Not blocking, so that a FIFO in its place is an error of the first write and no wait.
+            flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
             try:
                 self._fd = os.open(self._path, flags)
             except FileNotFoundError:
@@ -220,14 +221,14 @@ class Journal:
         size = os.fstat(fd).st_size
         if self._end is None or size < self._end:
             # Not loaded yet, or made shorter by someone else: find the last whole line anew.
-            self._end = self._path.read_bytes().rfind(b"\n") + 1
+            self._end = read_file(self._path).rfind(b"\n") + 1
         if size > self._end:
             os.ftruncate(fd, self._end)
         return self._end
 
     def _keep_bad_lines(self) -> None:
         kept = self._path.with_name(SET_ASIDE)
-        lines = kept.read_bytes().split(b"\n") if kept.exists() else [b""]
+        lines = read_file(kept).split(b"\n") if kept.exists() else [b""]
         fresh = [raw for raw in dict.fromkeys(self._unkept) if raw not in set(lines)]
         if fresh:
             fd = os.open(kept, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_core import from_json, to_json
 
+from shared.durable import NoRegularFile, read_file
 from shared.journal import HISTORY
 from shared.plain import plain
 from shared.records import FORMAT_VERSION
@@ -60,8 +61,8 @@ def read_meta(folder: Path) -> Meta:
     Raises FileNotFoundError or NotADirectoryError where no session is, OSError for what cannot be read.
     """
     try:
-        data = (folder / META).read_bytes()
-    except (FileNotFoundError, IsADirectoryError):
+        data = read_file(folder / META)
+    except (FileNotFoundError, NoRegularFile):
         data = b""
     try:
         meta = Meta.model_validate_json(data)

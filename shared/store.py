@@ -15,7 +15,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Final
 
-from shared.durable import replace_file, sync_folder, write_file
+from shared.durable import read_file, replace_file, sync_folder, write_file
 from shared.journal import HISTORY, finished_turns
 from shared.lock import LOCK
 from shared.meta import META, Meta, read_meta
@@ -86,7 +86,7 @@ class Store:
         """
         self.meta(source_id)
         history = self.folder(source_id) / HISTORY
-        return self._create(meta, finished_turns(history.read_bytes()) if history.exists() else b"")
+        return self._create(meta, finished_turns(read_file(history)) if history.exists() else b"")
 
     def _create(self, meta: Meta, history: bytes) -> Path:
         folder = self.folder(meta.session_id)

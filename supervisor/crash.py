@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
+
+from shared.journal import HISTORY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,10 +64,14 @@ def _last_records(folder: Path) -> str:
     """Kind, turn and call of the newest records: what was said in them stays in the history alone."""
     from pydantic_core import from_json
 
-    history = folder / "history.jsonl"
-    with history.open("rb") as f:
-        f.seek(max(0, history.stat().st_size - _TAIL))
-        tail = f.read().split(b"\n")[-12:]
+    try:
+        # Not blocking: a FIFO in its place must not keep the report waiting.
+        fd = os.open(folder / HISTORY, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as f:
+            f.seek(max(0, os.fstat(fd).st_size - _TAIL))
+            tail = f.read().split(b"\n")[-12:]
+    except OSError as e:
+        return f"cannot be read: {e.strerror}"
     told: list[str] = []
     for line in tail:
         try:

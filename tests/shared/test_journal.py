@@ -21,6 +21,8 @@ from shared.journal import SET_ASIDE, Journal, encode, finished_turns, read
 from tests.shared.histories import call, end, grant, reply, result, text, user, whole_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shared.records import Record
 
 
@@ -65,10 +67,18 @@ def test_a_history_that_cannot_be_read_is_an_error(path: Path, monkeypatch: pyte
     with pytest.raises(OSError, match="Input/output"):
         journal.load()
     assert journal.load() == ([one], [])
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(OSError, match="directory"):
-        read(path)
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("odd", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_an_error_at_once_and_nothing_is_waited_for(
+    path: Path, odd: Callable[[Path], None]
+) -> None:
+    odd(path)
+    with pytest.raises(OSError, match="no regular file"):
+        Journal(path).load()
+    with pytest.raises(OSError, match=r"no regular file|Is a directory"):
+        Journal(path).append([user("t1")])
 
 
 BAD_LINES = {

@@ -266,6 +266,8 @@ def test_broken_folders_do_not_keep_others_from_being_listed(store: Store) -> No
     (root / "file").touch()
     (root / "dangling").symlink_to(root / "nothing")
     (root / "odd" / "meta.json").mkdir(parents=True)
+    (root / "pipe").mkdir()
+    os.mkfifo(root / "pipe" / "meta.json")
     (root / "strange name").mkdir()
     (root / "only-meta").mkdir()
     (root / "only-meta" / "meta.json").write_text("garbage")

@@ -192,6 +192,8 @@ def _result(output: str, ended: Ended, limit: float, more: list[str]) -> ToolOut
     raw: dict[str, object] = {"exitCode": code, "output": output}
     if ended.timed_out:
         raw["timedOut"] = True
+    if ended.memory is not None:
+        raw |= {"killedAtMemory": ended.memory, "error": how}
     # Any other exit code than 0 is a failure, `grep` without a match too: what a code means is the
     # program's own affair, and a guess that hides a failure costs more than one that shows none.
     failed = code != 0 or ended.timed_out or ended.memory is not None

@@ -260,6 +260,10 @@ async def test_above_the_memory_limit_the_eater_ends_and_is_told(bash: Bash, pro
         group.start_soon(keep, "eater", eat)
         group.start_soon(keep, "modest", "sleep 3; echo fine")
     assert "memory" in results["eater"].text
+    raw = results["eater"].raw
+    assert raw is not None
+    assert raw["killedAtMemory"] > processes.memory_limit
+    assert "memory" in raw["error"]
     assert results["eater"].is_error
     assert results["modest"].text == "fine\n"
 
