@@ -47,6 +47,11 @@ class Liveness:
         """A worker became ready."""
         self._workers[key] = _Watched(heard=now)
 
+    def restart(self, key: str, now: float) -> None:
+        """It is silent for a reason that is known: count anew from now."""
+        if key in self._workers:
+            self._workers[key].heard, self._workers[key].unresponsive = now, False
+
     def forget(self, key: str) -> None:
         """It ended, or is being ended."""
         self._workers.pop(key, None)

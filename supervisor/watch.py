@@ -51,14 +51,15 @@ def _act(live: LiveSession, verdict: Verdict) -> None:
     if epoch is None or epoch.pid is None:
         return
     fields = {"session": live.meta.session_id, "worker": epoch.pid}
-    if verdict is Verdict.UNRESPONSIVE:
+    if _traced(epoch.pid):
+        # Somebody looks at it with a debugger: it is not hung, it is held, and a signal would disturb them.
+        live.unresponsive = False
+        live.services.liveness.restart(live.meta.session_id, anyio.current_time())
+        log.info("worker is being debugged and let be", extra={"fields": fields})
+    elif verdict is Verdict.UNRESPONSIVE:
         live.unresponsive = True
         log.warning("worker does not answer", extra={"fields": fields})
         epoch.dump_stacks()
-    elif _traced(epoch.pid):
-        # Somebody looks at it with a debugger; it is not hung, it is held.
-        live.services.liveness.watch(live.meta.session_id, anyio.current_time())
-        log.info("worker is being debugged and not killed", extra={"fields": fields})
     else:
         log.error("worker hangs and is killed", extra={"fields": fields})
         live.do([fx.Kill("did not answer")])

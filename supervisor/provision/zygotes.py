@@ -11,6 +11,7 @@ import anyio
 
 from shared.processes import descendants, signal_all
 from supervisor.provision.base import CannotSpawn
+from supervisor.provision.guardian import Guardian
 from supervisor.provision.subprocess import SubprocessProvisioner, reap_orphans
 from supervisor.provision.zygote import Zygote, start_process
 
@@ -39,6 +40,8 @@ class ZygoteProvisioner:
         self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         self._fallback = SubprocessProvisioner(self._spared)
         self._workers: dict[tuple[str, int], WorkerHandle] = {}
+        self._guardian = Guardian()
+        """Of the workers that have no zygote above them."""
         self._ending = False
 
     @property
@@ -57,6 +60,7 @@ class ZygoteProvisioner:
             await self._zygote.run()
             if self._ending:
                 return
+            self._guardian.guard([handle.pid for handle in self._workers.values()])
             self._zygote = self._another()
             self._replaced.set()
             self._replaced = anyio.Event()
@@ -97,14 +101,16 @@ class ZygoteProvisioner:
                 break
             # Another is warm in 2 s, as long as one plain subprocess takes, and serves all who wait.
             await replaced.wait()
-        return await self._fallback.spawn(spec, lock_fd)
+        handle = await self._fallback.spawn(spec, lock_fd)
+        self._guardian.guard([handle.pid])
+        return handle
 
     def forget(self, session_id: str, epoch: int) -> None:
         """See WorkerProvisioner."""
         self._workers.pop((session_id, epoch), None)
 
     def _spared(self) -> set[int]:
-        spared = {handle.pid for handle in self._workers.values()}
+        spared = {handle.pid for handle in self._workers.values()} | self._guardian.pids
         if self._zygote is not None:
             spared.add(self._zygote.pid)
         return spared
@@ -128,4 +134,5 @@ class ZygoteProvisioner:
                 await self._zygote.gone()
             if waiting.cancelled_caught:
                 self._zygote.kill()
+        self._guardian.close()
         await self._fallback.aclose()

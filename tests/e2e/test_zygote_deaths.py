@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.e2e.client import start_agent
-from tests.e2e.rig import rig
+from tests.e2e.rig import rig, running_command, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +58,24 @@ async def test_workers_wait_for_another_zygote_instead_of_starting_one_by_one(tm
             assert (await r.client.prompt(session, "@text again"))["result"]["stopReason"] == "end_turn"
         (another,) = below(r.client, "iac-code: zygote")
         assert {psutil.Process(r.worker_pid(session)).ppid() for session in sessions} == {another.pid}
+
+
+async def test_a_worker_that_cannot_run_and_lost_its_zygote_does_not_outlive_a_killed_front(
+    tmp_path: Path,
+) -> None:
+    async with rig(tmp_path) as r:
+        session = await r.client.new_session(r.work)
+        nap = f"sleep {os.getpid() + 200_000}"
+        await r.client.begin_prompt(session, f'@tool bash {{"command": "setsid {nap} & {nap}"}}\n@text end')
+        await until(lambda: len(running_command(nap)) == 2)
+        worker = psutil.Process(r.worker_pid(session))
+        tools = [psutil.Process(pid) for pid in running_command(nap)]
+        below(r.client, "iac-code: zygote")[0].kill()
+        await until(lambda: bool(below(r.client, "iac-code: guardian")))
+        guardian = below(r.client, "iac-code: guardian")
+        worker.suspend()
+        os.kill(r.client.process.pid, signal.SIGKILL)
+        await gone([worker, *tools, *guardian], within=1)
 
 
 async def test_a_stopped_worker_of_a_dead_zygote_ends_with_its_front(tmp_path: Path) -> None:

@@ -71,6 +71,16 @@ def test_one_that_answers_again_is_told_and_starts_anew(liveness: Liveness) -> N
     assert run(liveness, 4.0, 6.9) == []
 
 
+def test_one_that_a_debugger_holds_is_counted_anew_as_often_as_that_is_seen(liveness: Liveness) -> None:
+    liveness.watch("a", 0)
+    for now in (3.0, 6.0, 9.0):
+        assert liveness.check(now) == [("a", Verdict.UNRESPONSIVE)]
+        liveness.restart("a", now)
+    assert liveness.check(14.0)[-1] == ("a", Verdict.HUNG), "it hangs when it is let go"
+    liveness.restart("nobody", 14.0)
+    assert not liveness.is_unresponsive("nobody")
+
+
 def test_one_worker_that_hangs_casts_no_doubt_on_the_others(liveness: Liveness) -> None:
     for key in ("a", "b", "c"):
         liveness.watch(key, 0.0)
