@@ -4,8 +4,9 @@ Set `IAC_CODE_FAULTS` before the process starts, to a comma-separated list of `A
 ACTION is `kill` or `stop` (SIGKILL or SIGSTOP of this process), `enospc`, `eio`, `erofs` (an OSError of that
 number), `stall=SECONDS`, or `gil=SECONDS` (a stall in C code that keeps the GIL, so no thread runs). It
 happens the Nth time that this process comes by POINT (the first without `#N`).
-With `:ARMED`, it happens only while that file is there, and renames it to `ARMED.<pid>`: once over all
-processes, a test can arm one point after the other in a running agent, and see whom it hit.
+With `:ARMED`, it happens only while that file is there (without `#N` at any time that this is so), and
+renames it to `ARMED.<pid>`: once over all processes, a test can arm one point after the other in a running
+agent, and see whom it hit.
 Unset, a point is a call of an empty function.
 """
 
@@ -35,13 +36,13 @@ _NUMBERS: Final = {"enospc": errno.ENOSPC, "eio": errno.EIO, "erofs": errno.EROF
 class _Fault:
     action: str
     seconds: float
-    hit: int
+    hit: int | None
     armed: str | None
     hits: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def come_by(self) -> None:
         # `next` is one step for the interpreter, so threads that come by together count apart.
-        if next(self.hits) != self.hit or not self._is_armed():
+        if (self.hit is not None and next(self.hits) != self.hit) or not self._is_armed():
             return
         if self.action == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -80,7 +81,8 @@ def injector(faults: str) -> Callable[[str], None]:
         match = _FAULT.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} in IAC_CODE_FAULTS is no fault: write ACTION@POINT#N:ARMED.")
-        fault = _Fault(match["action"], float(match["seconds"] or 0), int(match["hit"] or 1), match["armed"])
+        hit = int(match["hit"]) if match["hit"] else None if match["armed"] else 1
+        fault = _Fault(match["action"], float(match["seconds"] or 0), hit, match["armed"])
         by_point.setdefault(match["point"], []).append(fault)
 
     def come_by(name: str) -> None:

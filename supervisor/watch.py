@@ -60,6 +60,12 @@ def _act(live: LiveSession, verdict: Verdict) -> None:
         live.unresponsive = True
         log.warning("worker does not answer", extra={"fields": fields})
         epoch.dump_stacks()
+        if live.machine.turn is not None:
+            within = live.services.settings.kill_after_in_turn
+            live.tell(
+                "The session's process does not answer. If that lasts "
+                f"{within:g} s in all, it is restarted and the turn goes on."
+            )
     else:
         log.error("worker hangs and is killed", extra={"fields": fields})
         live.do([fx.Kill("did not answer")])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.lock import SessionHeld, SessionLock
 from tests.e2e.rig import rig, until
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ async def test_an_idle_session_gives_its_worker_back_and_wakes_with_its_conversa
         await r.client.prompt(session, "@text remember-this")
         await until(lambda: r.client.worker(session) is None)
         assert not list((r.sessions / session).glob("crash-*.txt"))
+        with pytest.raises(SessionHeld) as raised:  # it sleeps here, and is nobody else's
+            SessionLock.acquire(r.sessions / session)
+        assert raised.value.pid == r.client.process.pid
         answer = await r.client.prompt(session, "@text awake")
         assert answer["result"]["stopReason"] == "end_turn"
         assert "remember-this" in r.asked()

@@ -50,13 +50,14 @@ def test_each_disk_fault_has_its_errno(number: str) -> None:
     assert raised.value.errno == getattr(errno, number)
 
 
-def test_an_armed_fault_happens_once_over_all_processes(tmp_path: Path) -> None:
+def test_an_armed_fault_happens_once_over_all_processes_and_whenever_it_is_armed(tmp_path: Path) -> None:
     armed = tmp_path / "armed"
     fault = f"eio@p:{armed}"
-    injector(fault)("p")
+    point = injector(fault)
+    point("p")
     armed.touch()
     with pytest.raises(OSError, match="Input/output"):
-        injector(fault)("p")
+        point("p")
     injector(fault)("p")
 
 
