@@ -94,7 +94,7 @@ class Double:
         assert task is not None
         self.connections.add(task)
         try:
-            while (request := await _read(reader)) is not None and await self._answer(request, writer):
+            while (request := await _read(reader)) is not None and await self.answer(request, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client went away, as clients do
@@ -104,7 +104,7 @@ class Double:
             self.connections.discard(task)
             writer.close()
 
-    async def _answer(self, request: Received, writer: asyncio.StreamWriter) -> bool:
+    async def answer(self, request: Received, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; whether the connection goes on."""
         request.number = len(self.requests)
         self.requests.append(request)
