@@ -7,6 +7,7 @@ missing is `shared.repair`'s business.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shared.blocks import unique_ids, usable_prompt, usable_reply
@@ -35,59 +36,71 @@ class Call:
 
 
 class Binder:
-    """Feed it all records in order, once; then `kept` and `calls` are what is left of them."""
+    """Feed it all records in order, once; then the public attributes are what is left of them."""
 
     def __init__(self) -> None:
         self.kept: list[Record] = []
         self.calls: list[Call] = []
+        self.turns: set[str] = set()
+        """Ids of the turns of what was kept."""
+        self.ended: set[str] = set()
+        """Of those, the ones that have an end."""
         self._waiting: dict[_Key, list[Call]] = {}
         self._traces: set[_Key] = set()
         """Starts and results that no call was there for: one that comes later may have had effect."""
         self._renamed: dict[_Key, str] = {}
         self._taken: set[str] = set()
-        self._mentioned: set[str] = set()
-        """Ids that are not given to a call anew: a start or result has them already."""
         self._replies: dict[str, AssistantRecord] = {}
+        self._records: list[Record] = []
 
     def feed(self, records: Iterable[Record]) -> None:
         """Walk the records. A line that comes twice in a row counts once; a reply, wherever it comes."""
-        records = list(records)
+        self._records = list(records)
+        kept = self.kept
         # By kind: isinstance on pydantic's classes runs Python when it fails, 45 ms for 50,000 records.
-        self._mentioned = {
-            record.call_id
-            for record in records
-            if record.kind == "tool_start" or record.kind == "tool_result"
-        }
-        for record in records:
+        for record in self._records:
+            found: Record | None = record
             if record.kind == "assistant":
-                self._reply(record)
+                found = self._reply(record)
             elif record.kind == "tool_start":
-                self._start(record)
+                found = self._start(record)
             elif record.kind == "tool_result":
-                self._result(record)
+                found = self._result(record)
             elif record.kind == "user":
                 blocks = usable_prompt(record.blocks)
-                same = blocks is record.blocks
-                self._keep(record if same else record.model_copy(update={"blocks": blocks}))
-            else:
-                self._keep(record)
+                if blocks is not record.blocks:
+                    found = record.model_copy(update={"blocks": blocks})
+            # The time first: it differs for nearly all, and comparing whole records costs ten times more.
+            # Compared as repaired, so that a second repair finds no more twins than the first.
+            if found is None or (kept and kept[-1].time == found.time and kept[-1] == found):
+                continue
+            kept.append(found)
+            if found.kind == "turn_end":
+                self.ended.add(found.turn_id)
+            elif found.kind != "grant" and found.kind != "compaction" and found.kind != "clear":
+                self.turns.add(found.turn_id)
 
-    def _keep(self, record: Record) -> None:
-        # The time first: it differs for nearly all, and comparing whole records costs ten times more.
-        # Compared as repaired, so that a second repair finds no more twins than the first.
-        if not (self.kept and self.kept[-1].time == record.time and self.kept[-1] == record):
-            self.kept.append(record)
+    @cached_property
+    def _mentioned(self) -> set[str]:
+        """Ids that are not given to a call anew: a start or result has them already."""
+        return {
+            record.call_id
+            for record in self._records
+            if record.kind == "tool_start" or record.kind == "tool_result"
+        }
 
-    def _reply(self, record: AssistantRecord) -> None:
+    def _reply(self, record: AssistantRecord) -> AssistantRecord | None:
         usable = usable_reply(record.blocks)
         if not usable:
-            return
+            return None
         if usable is not record.blocks:
             record = record.model_copy(update={"blocks": usable})
-        if self._replies.get(record.message_id) == record:
-            return
-        self._replies.setdefault(record.message_id, record)
-        blocks = unique_ids(usable, self._taken, self._mentioned)
+        first = self._replies.get(record.message_id)
+        if first is None:
+            self._replies[record.message_id] = record
+        elif first == record:
+            return None
+        blocks = unique_ids(usable, self._taken, lambda id_: id_ in self._mentioned)
         malformed: dict[str, str] = {}
         for old, new in zip(usable, blocks, strict=True):
             if new["type"] == "tool_use":
@@ -97,7 +110,7 @@ class Binder:
                     malformed[new["id"]] = record.malformed[recorded_id]
         if blocks is not usable:
             record = record.model_copy(update={"blocks": blocks, "malformed": malformed})
-        self._keep(record)
+        return record
 
     def _call(self, turn_id: str, recorded_id: str, block: Block) -> None:
         key = (turn_id, recorded_id)
@@ -107,30 +120,29 @@ class Binder:
         if call.call_id != recorded_id:
             self._renamed[key] = call.call_id
 
-    def _start(self, record: ToolStartRecord) -> None:
+    def _start(self, record: ToolStartRecord) -> ToolStartRecord:
         key = (record.turn_id, record.call_id)
-        call = next((call for call in self._waiting.get(key, ()) if not call.started), None)
-        if call is None:
-            # A sub-agent's, or its call is lost.
-            self._traces.add(key)
-        else:
-            call.started = True
-            if call.call_id != record.call_id:
-                record = record.model_copy(update={"call_id": call.call_id})
-        self._keep(record)
+        for call in self._waiting.get(key, ()):
+            if not call.started:
+                call.started = True
+                if call.call_id != record.call_id:
+                    record = record.model_copy(update={"call_id": call.call_id})
+                return record
+        # A sub-agent's, or its call is lost.
+        self._traces.add(key)
+        return record
 
-    def _result(self, record: ToolResultRecord) -> None:
+    def _result(self, record: ToolResultRecord) -> ToolResultRecord | None:
         if record.parent_call_id is not None:
             parent = self._renamed.get((record.turn_id, record.parent_call_id))
-            self._keep(record.model_copy(update={"parent_call_id": parent}) if parent else record)
-            return
+            return record.model_copy(update={"parent_call_id": parent}) if parent else record
         key = (record.turn_id, record.call_id)
         waiting = self._waiting.get(key)
         if not waiting:
             self._traces.add(key)
-            return
+            return None
         call = waiting.pop(0)
         call.ended = True
         if call.call_id != record.call_id:
             record = record.model_copy(update={"call_id": call.call_id})
-        self._keep(record)
+        return record

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.plain import is_plain, is_text, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from shared.records import Block
 
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 128
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -35,31 +36,38 @@ def usable_reply(blocks: list[Block]) -> list[Block]:
     return _mapped(blocks, _reply_block)
 
 
-def unique_ids(blocks: list[Block], taken: set[str], avoid: Collection[str] = ()) -> list[Block]:
+def unique_ids(
+    blocks: list[Block], taken: set[str], avoided: Callable[[str], bool] = lambda _: False
+) -> list[Block]:
     """The blocks with an id for each call that the API takes and that is not in `taken`; adds them to it.
 
     Some servers number the calls of each reply anew; the API refuses a conversation in which an id
-    comes twice. An id that is made up is not one of `avoid` either. One block for each, in order.
+    comes twice. An id that is made up is none that is `avoided` either. One block for each, in order.
     """
 
-    def named(block: Block) -> Block:
+    made = blocks
+    for index, block in enumerate(blocks):
         if block.get("type") != "tool_use":
-            return block
+            continue
         given = block.get("id")
         unique = name = clean_name(given) or "call"
         number = len(taken)
-        while unique in taken or (unique != given and unique in avoid):
+        while unique in taken or (unique != given and avoided(unique)):
             number += 1
             unique = f"{name[:100]}_{number}"
         taken.add(unique)
-        return block if unique == given else {**block, "id": unique}
-
-    return _mapped(blocks, named)
+        if unique != given:
+            if made is blocks:
+                made = list(blocks)
+            made[index] = {**block, "id": unique}
+    return made
 
 
 def clean_name(name: Any) -> str:
     """An id or a tool's name in the API's alphabet; empty if there is none."""
-    return _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME] if isinstance(name, str) else ""
+    if not isinstance(name, str):
+        return ""
+    return name if _NAME.fullmatch(name) else _NOT_IN_NAMES.sub("_", name)[:_LONGEST_NAME]
 
 
 def _mapped(blocks: list[Block], change: Callable[[Block], Block | None]) -> list[Block]:
@@ -72,7 +80,7 @@ def _mapped(blocks: list[Block], change: Callable[[Block], Block | None]) -> lis
 
 def _text_block(block: Block) -> Block | None:
     text = block.get("text")
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str) or not text or text.isspace():
         return None
     return block if is_text(text) else {**block, "text": plain(text)}
 
@@ -87,17 +95,17 @@ def _prompt_block(block: Block) -> Block | None:
 
 
 def _reply_block(block: Block) -> Block | None:
-    match block.get("type"):
-        case "text":
-            return _text_block(block)
-        case "thinking":
-            # Signed as it is: changed by a letter, it is refused.
-            signed = _filled(block.get("signature")) and isinstance(block.get("thinking"), str)
-            return block if signed and is_plain(block) else None
-        case "redacted_thinking":
-            return block if _filled(block.get("data")) else None
-        case "tool_use":
-            return _call(block)
+    kind = block.get("type")
+    if kind == "text":
+        return _text_block(block)
+    if kind == "tool_use":
+        return _call(block)
+    if kind == "thinking":
+        # Signed as it is: changed by a letter, it is refused.
+        signed = _filled(block.get("signature")) and isinstance(block.get("thinking"), str)
+        return block if signed and is_plain(block) else None
+    if kind == "redacted_thinking":
+        return block if _filled(block.get("data")) else None
     return None
 
 

@@ -49,18 +49,21 @@ _SUMMARY: Final = (
 _START_LOST: Final = "(The beginning of this conversation could not be read.)"
 
 
-def repair(records: Sequence[Record], *, epoch: int, now: float, resuming: str | None = None) -> list[Record]:
+def repair(
+    records: Sequence[Record], *, epoch: int, now: float, resuming: str | None = None, parsed: bool = False
+) -> list[Record]:
     """The records of a history in which each call has one result, and each turn an end.
 
     `resuming` is the turn that goes on: it gets no end, and what its last reply asked for and was not
     started is left open, to be run. `epoch` and `now` (seconds since 1970) stamp the records that are
-    made up. Records that are sound are the same objects as before.
+    made up. `parsed`: the records come from JSON, so JSON carries their text. Records that are sound are
+    the same objects as before.
     """
     with collector_paused():
         binder = Binder()
-        binder.feed(_plain(records))
+        binder.feed(records if parsed else _plain(records))
         whole = _with_results(binder.kept, binder.calls, epoch, now, resuming)
-        return _with_ends(whole, epoch, now, resuming)
+        return _with_ends(whole, binder.turns - binder.ended - {resuming}, epoch, now)
 
 
 def _plain(records: Sequence[Record]) -> Sequence[Record]:
@@ -80,7 +83,7 @@ def _with_results(
     if not calls:
         return records
     last_reply = -1
-    for index, record in enumerate(records):
+    for index, record in enumerate(records if resuming is not None else ()):
         if record.kind == "assistant" and record.turn_id == resuming:
             last_reply = index
         elif record.kind == "turn_end" and record.turn_id == resuming:
@@ -115,23 +118,20 @@ def _end_of_results(records: list[Record], index: int) -> int:
     return index
 
 
-def _with_ends(records: list[Record], epoch: int, now: float, resuming: str | None) -> list[Record]:
-    """Make up an end, after its last record, for each turn that has none and does not go on."""
-    last: dict[str, int] = {}
-    ended = {resuming}
-    for index, record in enumerate(records):
-        if record.kind == "grant" or record.kind == "compaction" or record.kind == "clear":
-            continue
-        last[record.turn_id] = index
-        if record.kind == "turn_end":
-            ended.add(record.turn_id)
-    made: dict[int, list[Record]] = {
-        index + 1: [
-            TurnEndRecord(epoch=epoch, time=now, turn_id=turn_id, stop_reason="cancelled", interrupted=True)
-        ]
-        for turn_id, index in last.items()
-        if turn_id not in ended
-    }
+def _with_ends(records: list[Record], left: set[str], epoch: int, now: float) -> list[Record]:
+    """Make up an end, after its last record, for each of the turns that are `left` without one."""
+    made: dict[int, list[Record]] = {}
+    for index in range(len(records) - 1, -1, -1):
+        if not left:
+            break
+        turn_id = getattr(records[index], "turn_id", None)
+        if turn_id in left:
+            left.remove(turn_id)
+            made[index + 1] = [
+                TurnEndRecord(
+                    epoch=epoch, time=now, turn_id=turn_id, stop_reason="cancelled", interrupted=True
+                )
+            ]
     return _inserted(records, made)
 
 

@@ -6,13 +6,14 @@ leaves both as they were. What repair changed at load is written back with the n
 
 from __future__ import annotations
 
-import contextlib
+import gc
 import time
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import anyio
 from anyio import to_thread
 
+from shared.collector import collector_paused
 from shared.journal import Journal, Problem
 from shared.repair import repair
 
@@ -42,6 +43,42 @@ class Stamp(TypedDict):
     time: float
 
 
+class _Held:
+    """The records in memory, and what is looked up in them several times a tool call."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self.records: list[Record] = []
+        self.turns: dict[str, list[Record]] = {}
+        self.unended: set[str] = set()
+        """Turns that have no end yet."""
+        self.grants: dict[str, bool] = {}
+        self.stamps: dict[str, str] = {}
+        self.add(records)
+
+    def add(self, records: Sequence[Record]) -> None:
+        self.records += records
+        turns, turn, of_turn = self.turns, None, []
+        for record in records:
+            if record.kind == "grant":
+                self.grants[f"{record.tool}:{record.scope}" if record.scope else record.tool] = record.allow
+            elif record.kind != "compaction" and record.kind != "clear":
+                if record.turn_id != turn:
+                    turn = record.turn_id
+                    of_turn = turns.setdefault(turn, [])
+                    self.unended.add(turn)
+                of_turn.append(record)
+                if record.kind == "tool_result":
+                    self.stamps.update(record.stamps)
+                elif record.kind == "turn_end":
+                    self.unended.discard(turn)
+
+
+class _Repaired(NamedTuple):
+    held: _Held
+    added: list[Record] | None
+    """Records that repair puts at the end of what is `held`; None: it changed more than that."""
+
+
 class History:
     """The records of one session, append-only."""
 
@@ -57,49 +94,62 @@ class History:
         self._unsaved = False
         self.compaction_failed = False
         """A summary did not get shorter than what it was to replace."""
-        self.records: list[Record] = []
-        # Looked up several times a tool call, where a walk over 50,000 records takes milliseconds.
-        self._turns: dict[str, list[Record]] = {}
-        self._grants: dict[str, bool] = {}
-        self._stamps: dict[str, str] = {}
+        self._held = _Held()
+
+    @property
+    def records(self) -> list[Record]:
+        """All of them, in order; not to be changed."""
+        return self._held.records
 
     async def load(self, resuming: str | None) -> list[Problem]:
         """Read and repair the history, all but the open calls of turn `resuming`.
 
         Returns what could not be read and was set aside. Raises HistoryError if nothing can be read.
         """
-        assert self._journal is not None
+        journal = self._journal
+        assert journal is not None
+
+        def work() -> tuple[list[Problem], _Repaired]:
+            with collector_paused():
+                records, problems = journal.load()
+                repaired = self._repaired(records, resuming, parsed=True)
+                # All of it stays: the collector would walk it three times (0.5 s) and find nothing.
+                gc.freeze()
+            return problems, repaired
+
         try:
-            records, problems = await to_thread.run_sync(self._journal.load)
+            problems, repaired = await to_thread.run_sync(work)
         except OSError as e:
             raise HistoryError.of(e, "read") from e
-        self._hold(records)
         # What was set aside is kept beside the history; rewriting it without means it is told once.
         self._unsaved = bool(problems)
-        await self.mend(resuming)
-        if self._unsaved:
-            with contextlib.suppress(HistoryError):
-                await self.write()
+        await self._take(repaired)
         return problems
 
-    async def mend(self, resuming: str | None = None) -> None:
-        """Bring the records into the shape that a model accepts, on disk too as soon as that takes it."""
-        loaded = self.records
-        repaired = await to_thread.run_sync(
-            lambda: repair(loaded, epoch=self._epoch, now=time.time(), resuming=resuming)
-        )
-        if repaired == loaded:
-            return
-        added = repaired[len(loaded) :] if repaired[: len(loaded)] == loaded else None
+    async def mend(self) -> None:
+        """Bring the records into the shape that a model accepts, on disk too as soon as that takes it.
+
+        Nothing to do where every turn came to its end: each call has its result then.
+        """
+        if self._held.unended:
+            records = self.records
+            await self._take(await to_thread.run_sync(lambda: self._repaired(records, None, parsed=False)))
+
+    def _repaired(self, records: list[Record], resuming: str | None, *, parsed: bool) -> _Repaired:
+        now = time.time()
+        whole = repair(records, epoch=self._epoch, now=now, resuming=resuming, parsed=parsed)
+        if whole[: len(records)] != records:
+            return _Repaired(_Held(whole), None)
+        return _Repaired(_Held(records), whole[len(records) :])
+
+    async def _take(self, repaired: _Repaired) -> None:
+        self._held, added = repaired.held, repaired.added
+        self._unsaved = self._unsaved or added is None
         try:
-            if added is not None and not self._unsaved:
-                await self.write(*added)
-            else:
-                self._hold(repaired)
-                self._unsaved = True
-                await self.write()
+            if added or self._unsaved:
+                await self.write(*added or ())
         except HistoryError:
-            self._hold(repaired)
+            self._held.add(added or ())
             self._unsaved = True
 
     def stamp(self) -> Stamp:
@@ -125,35 +175,20 @@ class History:
                     await to_thread.run_sync(self._journal.append, records)
             except OSError as e:
                 raise HistoryError.of(e, "written") from e
-        self._add(records)
+        self._held.add(records)
         self._written(len(records))
-
-    def _hold(self, records: list[Record]) -> None:
-        self.records = []
-        self._turns, self._grants, self._stamps = {}, {}, {}
-        self._add(records)
-
-    def _add(self, records: Sequence[Record]) -> None:
-        self.records.extend(records)
-        for record in records:
-            if record.kind == "grant":
-                self._grants[f"{record.tool}:{record.scope}" if record.scope else record.tool] = record.allow
-            elif record.kind != "compaction" and record.kind != "clear":
-                self._turns.setdefault(record.turn_id, []).append(record)
-                if record.kind == "tool_result":
-                    self._stamps.update(record.stamps)
 
     def of_turn(self, turn_id: str) -> list[Record]:
         """The turn's records, in order."""
-        return list(self._turns.get(turn_id, ()))
+        return list(self._held.turns.get(turn_id, ()))
 
     def grants(self) -> Mapping[str, bool]:
         """The user's "always" answers: `tool` or `tool:scope` to allowed or rejected; the newest counts."""
-        return self._grants
+        return self._held.grants
 
     def stamps(self) -> Mapping[str, str]:
         """Digest by path of each file that this session has read or written."""
-        return self._stamps
+        return self._held.stamps
 
 
 def usage_sum(records: list[Record]) -> dict[str, int]:
