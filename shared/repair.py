@@ -7,7 +7,7 @@ like in `shared.blocks`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
@@ -166,9 +166,12 @@ def to_messages(records: Sequence[Record], model: str) -> list[Message]:
     Same records, same bytes. Thinking of another model than `model` is left out, and so is a call
     that has no result yet, and so is a prompt that did not fit. Empty if there is nothing to send.
     """
-    first, summary = _window(records)
-    results = _results(records[first:])
-    refused = {record.turn_id for record in records[first:] if record.kind == "turn_end" and _refused(record)}
+    with collector_paused():
+        return _messages(records, model)
+
+
+def _messages(records: Sequence[Record], model: str) -> list[Message]:
+    first, summary, results, refused = _window(records)
     messages: list[Message] = []
     if summary is not None:
         _add(messages, "user", [{"type": "text", "text": _SUMMARY.format(plain(summary))}])
@@ -177,18 +180,22 @@ def to_messages(records: Sequence[Record], model: str) -> list[Message]:
             blocks = usable_prompt(record.blocks) or [{"type": "text", "text": "(an empty message)"}]
             _add(messages, "user", blocks)
         elif record.kind == "assistant":
-            blocks = [
-                block
-                for block in usable_reply(record.blocks)
-                if (block["type"] not in THINKING or record.model == model)
-                and (block["type"] != "tool_use" or block["id"] in results)
-            ]
+            blocks = []
+            answers = []
+            for block in usable_reply(record.blocks):
+                kind = block["type"]
+                if kind == "tool_use":
+                    if (answer := results.get(block["id"])) is None:
+                        continue
+                    answers.append(_result_block(answer))
+                elif kind in THINKING and record.model != model:
+                    continue
+                blocks.append(block)
             # The API takes no reply that ends in thinking.
             while blocks and blocks[-1]["type"] in THINKING:
                 blocks.pop()
             _add(messages, "assistant", blocks)
-            answers = [results[block["id"]] for block in blocks if block["type"] == "tool_use"]
-            _add(messages, "user", [_result_block(answer) for answer in answers])
+            _add(messages, "user", answers)
         elif record.kind == "turn_end" and (note := _note(record)) is not None and messages:
             _add(messages, "user", [{"type": "text", "text": note}])
     if messages and messages[0]["role"] == "assistant":
@@ -211,15 +218,41 @@ def _note(end: TurnEndRecord) -> str | None:
     return None
 
 
-def _window(records: Sequence[Record]) -> tuple[int, str | None]:
-    """Index of the first record that goes to the model, and the summary that goes before it."""
+class _Window(NamedTuple):
+    """What goes to the model: the records from index `first` on, after a `summary`.
+
+    With their results by call id, and the turns whose prompt was refused.
+    """
+
+    first: int
+    summary: str | None
+    results: dict[str, ToolResultRecord]
+    refused: set[str]
+
+
+def _window(records: Sequence[Record]) -> _Window:
+    # One walk for all, from the end: most of a walk's time goes to fetching the records from memory.
+    first, summary = 0, None
+    results: dict[str, ToolResultRecord] = {}
+    refused: set[str] = set()
     for index in range(len(records) - 1, -1, -1):
         record = records[index]
-        if record.kind == "clear":
-            return index + 1, None
-        if record.kind == "compaction":
-            return _unsplit(records, index), record.summary
-    return 0, None
+        if record.kind == "tool_result":
+            # A sub-agent's are its own business.
+            if record.parent_call_id is None:
+                results.setdefault(record.call_id, record)
+        elif record.kind == "turn_end":
+            if _refused(record):
+                refused.add(record.turn_id)
+        elif record.kind == "clear":
+            first = index + 1
+            break
+        elif record.kind == "compaction":
+            first, summary = _unsplit(records, index), record.summary
+            results = _results(records[first:])
+            refused = {r.turn_id for r in records[first:] if r.kind == "turn_end" and _refused(r)}
+            break
+    return _Window(first, summary, results, refused)
 
 
 def _unsplit(records: Sequence[Record], compaction: int) -> int:
@@ -253,9 +286,11 @@ def _results(records: Iterable[Record]) -> dict[str, ToolResultRecord]:
 
 
 def _result_block(record: ToolResultRecord) -> Block:
-    text = record.text if record.text.strip() else "(no output)"
-    block: Block = {"type": "tool_result", "tool_use_id": record.call_id, "content": plain(text)}
-    return {**block, "is_error": True} if record.is_error else block
+    text = "(no output)" if not record.text or record.text.isspace() else plain(record.text)
+    block: Block = {"type": "tool_result", "tool_use_id": record.call_id, "content": text}
+    if record.is_error:
+        block["is_error"] = True
+    return block
 
 
 def _add(messages: list[Message], role: str, blocks: list[Block]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_json
+
 from shared.records import AssistantRecord, CompactionRecord
 from shared.repair import to_messages
 from worker.models.base import ModelError, ModelRequest, Reply
@@ -25,8 +27,8 @@ KEEP_RESULTS: Final = 6
 """The newest tool results are sent whole however full the window is."""
 SHRUNK: Final = 400
 """Characters that are left of an older result, half from each end."""
-CHARACTERS_A_TOKEN: Final = 3
-"""On the safe side: English prose has four, code and JSON three."""
+OCTETS_A_TOKEN: Final = 3
+"""On the safe side: English prose has four, code and JSON three; of Chinese one character has three."""
 LONGEST_RESULT: Final = 400_000
 """Characters: no single result may fill the window by itself."""
 
@@ -59,8 +61,8 @@ def fitted(messages: list[dict[str, Any]], window: int) -> list[dict[str, Any]]:
     Told from the whole messages, not from what the last request took: that was shrunk already, and
     sending all again because it fitted would flutter.
     """
-    size = sum(len(str(block)) for message in messages for block in message["content"])
-    full = size > FULL * window * CHARACTERS_A_TOKEN
+    # Counted as it is sent, in one go: block by block that took half of the time to build a request.
+    full = len(to_json(messages)) > FULL * window * OCTETS_A_TOKEN
     places = [
         (message, i)
         for message in messages

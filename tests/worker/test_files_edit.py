@@ -105,6 +105,32 @@ def test_what_was_not_matched_keeps_every_byte(data: bytes, old: str, new: str, 
     assert changed.endswith(kept_after)
 
 
+@given(
+    st.lists(st.tuples(st.text("ab", max_size=3), st.sampled_from(["\n", "\r\n"])), max_size=12),
+    st.text("ab\n", min_size=1, max_size=6),
+    st.sampled_from([0, 1_000_000]),
+)
+def test_a_line_feed_matches_either_line_end(lines: list[tuple[str, str]], old: str, looked_at: int) -> None:
+    """Both ways of searching find what a search that knows no carriage returns finds."""
+    text = "".join(line + end for line, end in lines)
+    plain = text.replace("\r\n", "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("worker.files.editing._LOOKED_AT", looked_at)
+        try:
+            changes = replacements(text, old, "<>", everywhere=True)
+        except ToolError:
+            assert old not in plain
+            return
+    assert spliced(text, changes).replace("\r\n", "\n") == plain.replace(old, "<>")
+    for change in changes:
+        assert text[change.start : change.end].replace("\r\n", "\n") == old
+
+
+@pytest.mark.parametrize(("text", "after"), [("aaaa", "Xa"), ("aaa\r\naaaa", "X\r\nXa")])
+def test_of_places_that_overlap_the_first_is_replaced(text: str, after: str) -> None:
+    assert spliced(text, replacements(text, "aaa", "X", everywhere=True)) == after
+
+
 async def test_every_occurrence_is_replaced_on_demand(session: Session) -> None:
     (session.folder / "f").write_bytes(b"x\r\nax\nx")
     output = await session.edit("f", "x", "yy", replace_all=True)

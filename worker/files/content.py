@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from worker.files.opening import Opened
 
 WHOLE: Final = 8 * 2**20
-"""Files up to this many octets are read and digested whole; blake2b takes 1.1 ms a MB, and a read of
-10 MB shall take no more than 20."""
+"""Files up to this many octets are read and digested whole: a read of 10 MB shall take no more than 20 ms."""
 _CHUNK: Final = 2**20
 
 
@@ -56,8 +55,11 @@ def read_up_to(fd: int, limit: int) -> bytes | None:
 
 
 def digest(data: bytes) -> str:
-    """The stamp of a file with these bytes: blake2b-128, as hex digits."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    """The stamp of a file with these bytes: 128 bits of their SHA-256, as hex digits.
+
+    Processors have instructions for it: 0.4 ms a MB, where BLAKE2 takes 1.1.
+    """
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def stamp_of_large(found: os.stat_result) -> str:

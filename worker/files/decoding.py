@@ -33,6 +33,11 @@ class Encoding:
         """The inverse of `decode`. Raises UnicodeEncodeError for a character that the encoding lacks."""
         return self.bom + text.encode(self.codec, self.errors)
 
+    @property
+    def single(self) -> bool:
+        """Each character is one octet."""
+        return self.codec in ("cp1252", "latin-1")
+
 
 UTF8: Final = Encoding("UTF-8", "utf-8")
 UTF8_BROKEN: Final = Encoding("UTF-8 with invalid bytes", "utf-8", "surrogateescape")
@@ -54,44 +59,49 @@ def is_wide(head: bytes) -> bool:
 
 
 def detect(data: bytes) -> Encoding | None:
-    """How all of a file's bytes are text, or None for a binary file.
+    """How all of a file's bytes are text, or None for a binary file: see `read_text`."""
+    found = read_text(data)
+    return found[0] if found else None
+
+
+def read_text(data: bytes) -> tuple[Encoding, str] | None:
+    """How all of a file's bytes are text, and that text; or None for a binary file.
 
     What is not UTF-8 is taken for UTF-8 with damage if most of its non-ASCII is valid UTF-8, else for
     Windows-1252, else for ISO-8859-1, which gives every octet a character.
     """
     for encoding in _BY_BOM:
         if data.startswith(encoding.bom):
-            return encoding if _is_lossless(encoding, data) else None
+            text = _lossless(encoding, data)
+            return None if text is None else (encoding, text)
     if b"\0" in data[:_SNIFFED] or _magic(data) is not None:
         return None
-    bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    if data.isascii():
-        return UTF8
+    encoding = Encoding("UTF-8", "utf-8", bom=codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else UTF8
     try:
-        data.decode()
+        return encoding, encoding.decode(data)
     except UnicodeDecodeError:
-        return _damaged(data, bom)
-    return Encoding("UTF-8", "utf-8", bom=bom)
+        return _damaged(data, encoding.bom)
 
 
-def _damaged(data: bytes, bom: bytes) -> Encoding:
+def _damaged(data: bytes, bom: bytes) -> tuple[Encoding, str]:
     valid = data[len(bom) :].decode("utf-8", "ignore")
     invalid_octets = len(data) - len(bom) - len(valid.encode())
     valid_characters = len(valid) - len(valid.encode("ascii", "ignore"))
     if bom or valid_characters > invalid_octets:
-        return Encoding(UTF8_BROKEN.name, UTF8_BROKEN.codec, UTF8_BROKEN.errors, bom)
+        encoding = Encoding(UTF8_BROKEN.name, UTF8_BROKEN.codec, UTF8_BROKEN.errors, bom)
+        return encoding, encoding.decode(data)
     try:
-        data.decode(WINDOWS_1252.codec)
+        return WINDOWS_1252, WINDOWS_1252.decode(data)
     except UnicodeDecodeError:
-        return LATIN_1
-    return WINDOWS_1252
+        return LATIN_1, LATIN_1.decode(data)
 
 
-def _is_lossless(encoding: Encoding, data: bytes) -> bool:
+def _lossless(encoding: Encoding, data: bytes) -> str | None:
     try:
-        return encoding.encode(encoding.decode(data)) == data
+        text = encoding.decode(data)
+        return text if encoding.encode(text) == data else None
     except UnicodeError:
-        return False
+        return None
 
 
 def alternatives(encoding: Encoding, data: bytes) -> list[Encoding]:

@@ -13,7 +13,8 @@ from shared.jsonrpc import encode
 from shared.updates import LONGEST_LINE
 from worker.client import ClientError
 from worker.files.content import WHOLE, digest
-from worker.files.decoding import detect
+from worker.files.decoding import read_text
+from worker.off_loop import off_loop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,12 +32,12 @@ async def unsaved_text(context: ToolContext, path: Path, disk: bytes) -> str | N
     """The editor's text of a resolved path where it says more than other line ends than `disk`, else None."""
     if not context.editor.reads_files or len(disk) > WHOLE:
         return None
-    encoding = detect(disk)
-    if encoding is None:
+    found = await off_loop(read_text, disk)
+    if found is None:
         return None
     result = await _request(context, "fs-read", "fs/read_text_file", {"path": str(path)})
     text = result.get("content") if isinstance(result, dict) else None
-    if not isinstance(text, str) or same_text(text, encoding.decode(disk)):
+    if not isinstance(text, str) or same_text(text, found[1]):
         return None
     return text
 

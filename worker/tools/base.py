@@ -40,7 +40,7 @@ class ToolError(Exception):
 class FileStamp:
     """What a session knows of a file it has read or written, to notice changes made by others.
 
-    `digest` is the blake2b-128 hex of the bytes on disk at that time.
+    `digest` stands for the bytes on disk at that time: see `worker.files.content`.
     """
 
     path: str

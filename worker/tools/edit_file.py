@@ -87,7 +87,7 @@ def _edited(args: EditFileInput, text: str, encoding: Encoding) -> Change:
     new = spliced(text, changes)
     crlf = any("\r\n" in change.text for change in changes)
     notes = ["The new lines end in CRLF, as those around them."] if crlf else []
-    return Change(text, new, encoding, regions_of(text, changes), told, notes)
+    return Change(text, new, encoding, regions_of(text, changes), told, notes, changes)
 
 
 TOOL = EditFile()

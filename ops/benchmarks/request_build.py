@@ -1,0 +1,48 @@
+"""Building a request from a conversation of 2,000 messages: from records to what the SDK is given."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ops.benchmarks.agent import ms_since
+from ops.benchmarks.measure import Benchmark, Sample
+from shared.catalog import load
+from shared.repair import to_messages
+from tests.shared.histories import MODEL, whole_turn
+from worker.compaction import fitted
+from worker.models.base import ModelRequest
+from worker.models.requests import arguments
+
+if TYPE_CHECKING:
+    from shared.records import Record
+
+_MESSAGES = 2_000
+_OUTPUT = "line of output\n" * 16
+
+
+def _conversation() -> list[Record]:
+    records: list[Record] = []
+    # A turn has four messages: what the user says, the calls, their results, the answer.
+    for n in range(_MESSAGES // 4):
+        records += [
+            record.model_copy(update={"text": _OUTPUT}) if record.kind == "tool_result" else record
+            for record in whole_turn(f"turn-{n}", *(f"toolu_{n}_{call}" for call in range(3)))
+        ]
+    return records
+
+
+_RECORDS = _conversation()
+
+
+async def _sample() -> Sample:
+    entry = load().entry(MODEL)
+    began = time.perf_counter()
+    messages = fitted(to_messages(_RECORDS, MODEL), 10**9)
+    made = arguments(ModelRequest(MODEL, "system", messages, [], 1_000), entry)
+    took = ms_since(began)
+    assert len(made["messages"]) >= _MESSAGES
+    return {"build": took}
+
+
+BENCHMARK = Benchmark("build a request from 2,000 messages", "ms", _sample, runs=25, warm_up=3, target=10)
