@@ -57,6 +57,8 @@ def select(pattern: str) -> Selection:
     """
     alternatives = [_parts(one) for one in _expand(pattern)]
     names = sorted({parts[-1] for parts in alternatives})
+    if "" in names:
+        raise GlobError("one of its readings has no name; leave out the empty alternative")
     everything = names == ["*"]
     # A definition of a type cannot hold a colon.
     typed = "*" not in names and not any(":" in name for name in names)

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -354,26 +353,3 @@ def test_finished_turns_end_with_the_last_turn_end_and_have_no_grants() -> None:
     assert finished_turns(b"") == b""
     with_garbage = b"\0garbage grant\n" + data
     assert finished_turns(with_garbage) == b"\0garbage grant\n" + kept
-
-
-def test_a_long_history_loads_fast(path: Path) -> None:
-    path.write_bytes(
-        b"".join(
-            encode(record)
-            for n in range(8334)
-            for record in (
-                user(f"t{n}", text("x" * 60)),
-                reply(f"t{n}", text("é" * 30), call(f"c{n}", command="ls -la")),
-                result(f"t{n}", f"c{n}", "y" * 60),
-                reply(f"t{n}", text("z" * 30)),
-                end(f"t{n}"),
-                grant(),
-            )
-        )
-    )
-    begin = time.perf_counter()
-    records, problems, _ = read(path)
-    seconds = time.perf_counter() - begin
-    print(f"{len(records)} records, {path.stat().st_size / 1e6:.1f} MB: {seconds * 1000:.0f} ms")  # noqa: T201
-    assert (len(records), problems) == (50_004, [])
-    assert seconds < 2

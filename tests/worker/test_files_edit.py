@@ -217,6 +217,7 @@ async def test_very_many_places_are_not_replaced_at_once(session: Session) -> No
     (session.folder / "f").write_text("a" * 200_000)
     output = await session.edit("f", "a", "b", replace_all=True)
     assert "more than 100000 times" in output.text
+    assert "replace_all" not in output.text
 
 
 async def test_a_file_that_was_never_read_is_not_edited(session: Session) -> None:
@@ -346,19 +347,6 @@ async def test_a_missing_file_is_not_edited_into_being(session: Session) -> None
     output = await session.call("edit_file", path="none", old_string="a", new_string="b")
     assert "write_file" in output.text
     assert session.names() == []
-
-
-async def test_a_5_mb_file_is_edited_in_50_ms(session: Session) -> None:
-    (session.folder / "f").write_text("".join(f"line {i:07} {'x' * 60}\n" for i in range(68_000)))
-    await session.call("read_file", path="f")
-    times = []
-    for i in range(5):
-        started = anyio.current_time()
-        output = await session.call("edit_file", path="f", old_string=f"line {40_000 + i:07}", new_string="q")
-        times.append(anyio.current_time() - started)
-        assert not output.is_error
-    # Four times the 50 ms that it shall take: other tests run beside this one.
-    assert min(times) < 0.2
 
 
 @given(st.text("ab\n", max_size=12), st.text("ab\n", max_size=12))

@@ -175,7 +175,13 @@ async def test_a_file_in_the_way_of_a_folder_is_told(session: Session) -> None:
     (session.folder / "f").touch()
     output = await session.call("write_file", path="f/x/y", content="x")
     assert output.is_error
-    assert str(session.folder / "f") in output.text
+    assert f"{session.folder / 'f'} is a file, not a folder" in output.text
+
+
+async def test_a_path_that_names_a_folder_is_not_written_as_a_file(session: Session) -> None:
+    output = await session.call("write_file", path="new/", content="x")
+    assert output.is_error
+    assert session.names() == []
 
 
 def _reach(folder: Path) -> Reach:

@@ -50,10 +50,14 @@ def replacements(text: str, old: str, new: str, *, everywhere: bool) -> list[Rep
     found = _occurrences(text, old)
     if not found:
         raise ToolError(f"old_string does not occur in the file, so nothing was changed.{nearest(text, old)}")
-    times = f"{len(found)} times" if len(found) <= _MOST else f"more than {_MOST} times"
-    if len(found) > _MOST or (len(found) > 1 and not everywhere):
+    if len(found) > _MOST:
         raise ToolError(
-            f"old_string occurs {times}, at lines {_line_numbers(text, found)}, "
+            f"old_string occurs more than {_MOST} times, at lines {_line_numbers(text, found)}, "
+            "so nothing was changed. Give more of the text around the place, or use bash (sed, for example)."
+        )
+    if len(found) > 1 and not everywhere:
+        raise ToolError(
+            f"old_string occurs {len(found)} times, at lines {_line_numbers(text, found)}, "
             "so nothing was changed. Give more of the text around the place, or set replace_all."
         )
     if len(found) == 2 and found[1][0] < found[0][1]:

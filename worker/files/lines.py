@@ -28,10 +28,14 @@ At = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line without its newline. `dropped` octets at its end were left out."""
+    """One line without its newline. `dropped` octets at its end were left out.
+
+    `ended`: it has a newline, which is known only where nothing was left out.
+    """
 
     data: bytes
     dropped: int
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ def _line(at: At, offset: int) -> tuple[Line | None, int | None]:
         return None, offset
     end = head.find(b"\n")
     if end >= 0:
-        return Line(head[:end], 0), offset + end + 1
+        return Line(head[:end], 0, ended=True), offset + end + 1
     if len(head) <= MAX_LINE:
         return Line(head, 0), offset + len(head)
     scan = offset + len(head)

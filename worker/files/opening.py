@@ -157,7 +157,10 @@ def _error(path: Path, error: OSError) -> ToolError:
 
 def describe(path: Path, error: OSError) -> str:
     """One sentence for the model: what could not be opened, why, and what to do."""
-    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+    if error.errno == errno.ENOTDIR:
+        file = next((p for p in (path, *path.parents) if p.exists() and not p.is_dir()), path)
+        return f"{path} does not exist: {file} is a file, not a folder."
+    if error.errno == errno.ENOENT:
         return f"{path} does not exist.{_similar(path)}"
     if error.errno == errno.ELOOP:
         return f"{path} is a symbolic link that leads in a circle, or that was changed meanwhile."

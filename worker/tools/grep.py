@@ -92,6 +92,8 @@ class Grep(Tool[GrepInput]):
                 [*arguments, "--", f"./{start.file or ''}"], start.folder, context, _OCTETS
             )
         except SearchError as e:
+            if "impossible to match" in e.told:
+                raise ToolError("The pattern has a NUL, which only binary files hold: use bash.") from e
             explained = explain_pattern(args.pattern, e.told)
             raise ToolError(f"The pattern is not valid: {explained}" if explained else str(e)) from e
         read = _read_files if args.output_mode == "files_with_matches" else _read_lines
@@ -112,7 +114,9 @@ def _selection(args: GrepInput) -> Selection:
 
 
 def _arguments(args: GrepInput) -> list[str]:
-    arguments = ["--null", "--with-filename", f"--regexp={args.pattern}"]
+    # No command line holds a NUL; in an expression it may be written out.
+    pattern = args.pattern.replace("\0", r"\x00")
+    arguments = ["--null", "--with-filename", f"--regexp={pattern}"]
     if args.case_insensitive:
         arguments.append("--ignore-case")
     if "\n" in args.pattern or "\\n" in args.pattern:

@@ -213,17 +213,24 @@ class Processes:
         number, patience = signal.SIGTERM, grace
         if grace <= 0:
             number, patience = signal.SIGKILL, _KILL_ROUND
+        sent: signal.Signals | None = None
         for _ in range(_KILL_ROUNDS):
             # The group at one stroke and before any look, which outruns a fork bomb; those that left it one
-            # by one. None twice: programs take a second SIGTERM as leave to stop half way.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, number)
-            tree = await self._remains(child)
-            if child.exited.is_set() and not tree:
-                # The kernel's list of children may miss some while others of them exit: look twice then.
-                if ended and await self._remains(child):
-                    continue
-                break
+            # by one. No SIGTERM twice: programs take a second one as leave to stop half way.
+            if number != sent or number == signal.SIGKILL:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(child.pid, number)
+                sent = number
+            exited = child.exited.is_set()
+            # One that ends while the others are listed hands on its children behind the list's back. So what
+            # is found before the shell has ended says nothing, and later only two looks that find nothing do.
+            tree = await self._remains(child) or await self._remains(child)
+            if not tree:
+                if exited:
+                    break
+                with anyio.move_on_after(patience):
+                    await child.exited.wait()
+                continue
             await off_loop(_signal_outside, tree, child.pid, number, limiter=self._threads)
             ended.update(process.pid for process in tree if process.pid != child.pid)
             with anyio.move_on_after(patience):

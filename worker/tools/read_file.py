@@ -157,9 +157,11 @@ def _told(found: Window, encoding: Encoding, original: Encoding | None = None) -
     if not found.at_end:
         of = f" of {found.total}" if found.total is not None else ""
         notes.append(f"lines {found.first}-{last}{of}; read on with start_line={last + 1}")
-    crlf = sum(line.data.endswith(b"\r") for line in found.lines)
-    if crlf:
-        notes.append("CRLF line ends" if crlf >= len(found.lines) - 1 else "CRLF and LF line ends")
+    ends = {line.data.endswith(b"\r") for line in found.lines if line.ended}
+    if True in ends:
+        notes.append("CRLF and LF line ends" if False in ends else "CRLF line ends")
+    if any(b"\r" in (line.data[:-1] if line.ended else line.data) for line in found.lines):
+        notes.append("there are carriage returns within lines")
     name = (original or encoding).name
     if name != UTF8.name:
         notes.append(f"decoded from {name}")
@@ -168,7 +170,7 @@ def _told(found: Window, encoding: Encoding, original: Encoding | None = None) -
 
 def _shown(line: Line, encoding: Encoding) -> str:
     data = _whole_characters(line)
-    text = data.removesuffix(b"\r").decode(
+    text = (data.removesuffix(b"\r") if line.ended else data).decode(
         encoding.codec, "surrogateescape" if encoding.codec == "utf-8" else "replace"
     )
     left = line.dropped + len(line.data) - len(data)

@@ -12,7 +12,7 @@ from worker.files.changing import Change, Source, change_file, preview_change
 from worker.files.decoding import UTF8, UTF8_BROKEN, Encoding
 from worker.files.diffs import region_between
 from worker.files.naming import FilePath, absolute
-from worker.tools.base import Access, Tool, ToolInput
+from worker.tools.base import Access, Tool, ToolError, ToolInput
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +51,8 @@ class WriteFile(Tool[WriteFileInput]):
         )
 
     async def run(self, args: WriteFileInput, context: ToolContext) -> ToolOutput:
+        if args.path.endswith("/"):
+            raise ToolError(f"{args.path} names a folder. Give the path of the file to write.")
         named = absolute(args.path, context.cwd)
         return await change_file(context, named, partial(_plan, args), overwrites=True)
 

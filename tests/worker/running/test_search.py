@@ -188,12 +188,18 @@ async def test_any_pattern_is_a_pattern(grep: Search, folder: Path, pattern: str
     assert (await grep(pattern)).startswith("No matches.")
 
 
+@pytest.mark.parametrize("pattern", ["a\0b", "\\x00"])
+async def test_a_pattern_that_only_binary_files_hold_is_told(grep: Search, pattern: str) -> None:
+    with pytest.raises(ToolError, match="only binary files"):
+        await grep(pattern)
+
+
 async def test_a_pattern_may_span_lines(grep: Search, folder: Path) -> None:
     (folder / "f").write_text("one\ntwo\n")
     assert await grep("one\\ntwo", output_mode="content") == "f:1:one\nf:2:two"
 
 
-@pytest.mark.parametrize("pattern", ["[", "{a", "a/[", "\\"])
+@pytest.mark.parametrize("pattern", ["[", "{a", "a/[", "\\", "{,}"])
 async def test_an_invalid_glob_is_an_error(glob: Search, grep: Search, pattern: str) -> None:
     with pytest.raises(ToolError, match=r"glob|cannot be read"):
         await glob(pattern)
