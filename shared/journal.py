@@ -144,6 +144,17 @@ def finished_turns(data: bytes) -> bytes:
     return b"".join(line + b"\n" for line in lines if _kind(line, b"grant") != "grant")
 
 
+def renamed_in_results(data: bytes, old: str, new: str) -> bytes:
+    """The lines with `old` replaced in results. Replies stay: thinking is signed as it is."""
+    old_text, new_text = to_json(old)[1:-1], to_json(new)[1:-1]
+    if old_text not in data:
+        return data
+    return b"\n".join(
+        line.replace(old_text, new_text) if _kind(line, b"tool_result") == "tool_result" else line
+        for line in data.split(b"\n")
+    )
+
+
 def _kind(line: bytes, hint: bytes) -> object:
     """A record's kind, where the line has `hint` in it; few have, so few are parsed."""
     if hint not in line:

@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from shared.durable import read_file, replace_file, sync_folder, write_file
-from shared.journal import HISTORY, finished_turns
+from shared.journal import HISTORY, finished_turns, renamed_in_results
 from shared.lock import LOCK
 from shared.meta import META, Meta, read_meta
 from shared.paths import make_private
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """To be matched in full. Anything else is an unknown session."""
+
+SPILL: Final = "spill"
+"""The folder of a session's long outputs, each written once."""
 
 Page = tuple[list[Meta], str | None]
 _Place = tuple[int, str]
@@ -47,6 +50,18 @@ class SessionNotFound(LookupError):
 
 class NewerFormat(Exception):
     """The session was written by a later version; `str()` tells the user what to do."""
+
+
+def _link_all(source: Path, made: Path) -> None:
+    """The files of a folder under the same names in a new one; they are never changed, so links do."""
+    made.mkdir(mode=0o700)
+    for file in source.iterdir():
+        try:
+            os.link(file, made / file.name, follow_symlinks=False)
+        except OSError:
+            # A file system without links, or one more than it takes.
+            shutil.copy2(file, made / file.name, follow_symlinks=False)
+    sync_folder(made)
 
 
 class Store:
@@ -82,13 +97,19 @@ class Store:
     def fork(self, source_id: str, meta: Meta) -> Path:
         """Store a new session with the history of another up to its last finished turn, without grants.
 
-        Durable on return. Its folder. Raises SessionNotFound and NewerFormat for the source; OSError.
+        The long outputs that its results name come along. Durable on return. Its folder. Raises
+        SessionNotFound and NewerFormat for the source; OSError.
         """
         self.meta(source_id)
-        history = self.folder(source_id) / HISTORY
-        return self._create(meta, finished_turns(read_file(history)) if history.exists() else b"")
+        source = self.folder(source_id)
+        history = source / HISTORY
+        if not history.exists():
+            return self._create(meta, b"")
+        there, here = (f"{folder}/{SPILL}/" for folder in (source, self.folder(meta.session_id)))
+        kept = renamed_in_results(finished_turns(read_file(history)), there, here)
+        return self._create(meta, kept, source / SPILL)
 
-    def _create(self, meta: Meta, history: bytes) -> Path:
+    def _create(self, meta: Meta, history: bytes, spill: Path | None = None) -> Path:
         folder = self.folder(meta.session_id)
         make_private(self._root)
         # Made under another name, so that a session is there whole or not at all.
@@ -98,6 +119,8 @@ class Store:
             write_file(made / HISTORY, history)
             write_file(made / LOCK, b"")
             write_file(made / META, meta.encode(), mtime=meta.updated)
+            if spill is not None and spill.is_dir():
+                _link_all(spill, made / SPILL)
             sync_folder(made)
             made.rename(folder)
         except OSError:

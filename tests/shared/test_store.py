@@ -17,10 +17,21 @@ import pytest
 from shared.faults import injector
 from shared.journal import Journal, encode, read
 from shared.meta import Meta
-from shared.records import FORMAT_VERSION
+from shared.records import FORMAT_VERSION, ToolResultRecord
 from shared.repair import repair
 from shared.store import NewerFormat, SessionNotFound, Store
-from tests.shared.histories import call, grant, reply, result, start, user, whole_turn
+from tests.shared.histories import (
+    call,
+    end,
+    grant,
+    reply,
+    result,
+    start,
+    text,
+    thinking,
+    user,
+    whole_turn,
+)
 
 if TYPE_CHECKING:
     from shared.records import Record
@@ -300,6 +311,28 @@ def test_a_fork_has_all_finished_turns_and_nothing_else(store: Store) -> None:
     assert stat.S_IMODE((fork / "history.jsonl").stat().st_mode) == 0o600
     store.delete("s1")
     assert read(fork / "history.jsonl")[0] == done
+
+
+def test_a_fork_has_the_long_outputs_that_its_results_name(store: Store) -> None:
+    source = store.create(full_meta())
+    (source / "spill").mkdir()
+    (source / "spill" / "c1.txt").write_text("all of it")
+    thought = thinking(f"see {source}/spill/c1.txt")
+    records: list[Record] = [
+        user("t1"),
+        reply("t1", thought, call("c1")),
+        result("t1", "c1", f"the whole output is in {source}/spill/c1.txt"),
+        reply("t1", text("done")),
+        end("t1"),
+    ]
+    Journal(source / "history.jsonl").append(records)
+    fork = store.fork("s1", meta("s2"))
+    store.delete("s1")
+    _, replied, told, *_ = read(fork / "history.jsonl")[0]
+    assert isinstance(told, ToolResultRecord)
+    assert told.text == f"the whole output is in {fork}/spill/c1.txt"
+    assert (fork / "spill" / "c1.txt").read_text() == "all of it"
+    assert replied == records[1]
 
 
 def test_a_fork_in_the_first_turn_or_without_history_is_empty(store: Store) -> None:

@@ -10,7 +10,7 @@ import pytest
 from shared import catalog
 from tests.double.rules import problem
 from worker.models.base import ModelRequest, ThinkingLevel
-from worker.models.requests import arguments, without_thinking
+from worker.models.requests import arguments, signatures, without_thinking
 
 TOOLS = [{"name": name, "description": "d", "input_schema": {"type": "object"}} for name in "abc"]
 MESSAGES: list[dict[str, Any]] = [
@@ -110,7 +110,8 @@ def test_thinking_can_be_taken_out_without_leaving_an_empty_message() -> None:
         {"role": "assistant", "content": [thought, {"type": "text", "text": "c"}]},
         {"role": "user", "content": "d"},
     ]
-    assert without_thinking(messages) == [
+    assert without_thinking(messages, {"d"})[1] == {"role": "assistant", "content": [thought]}
+    assert without_thinking(messages, signatures(messages)) == [
         {"role": "user", "content": "a"},
         {"role": "user", "content": "b"},
         {"role": "assistant", "content": [{"type": "text", "text": "c"}]},

@@ -21,7 +21,7 @@ import httpx2
 from worker.models.base import ModelError, Retrying
 from worker.models.failures import CUT, Asked, Failure, classify
 from worker.models.replies import ReplyBuilder
-from worker.models.requests import arguments, without_thinking
+from worker.models.requests import arguments, signatures, without_thinking
 from worker.models.retries import RetryPolicy
 
 if TYPE_CHECKING:
@@ -119,11 +119,15 @@ class AnthropicModel:
         self._client = client
         self._entry = entry
         self._policy = policy or RetryPolicy()
+        self._refused: set[str] = set()
+        """Signatures of thinking that the service does not take back."""
         self._asked = Asked(entry.id, client.base_url.host, silence, secrets)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """See `Model.stream`."""
         made = arguments(request, self._entry)
+        if self._refused:
+            made["messages"] = without_thinking(made["messages"], self._refused)
         retries, first_failure = 0, None
         while True:
             builder, failure = ReplyBuilder(), CUT
@@ -143,8 +147,10 @@ class AnthropicModel:
             if builder.complete:
                 yield builder.reply()
                 return
-            if failure.thinking_refused and (kept := without_thinking(made["messages"])) != made["messages"]:
-                made["messages"] = kept
+            if failure.thinking_refused and (refused := signatures(made["messages"])):
+                # For good: it costs one refused request, not one in each that follows.
+                self._refused |= refused
+                made["messages"] = without_thinking(made["messages"], refused)
                 continue
             now = time.monotonic()
             first_failure = first_failure or now

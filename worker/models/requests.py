@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from shared.catalog import ModelEntry
     from worker.models.base import ModelRequest, ThinkingLevel
 
 _CACHED: Final = {"type": "ephemeral"}
 _BUDGETS: Final = {"low": 4_096, "medium": 12_288, "high": 32_768}
 _LEAST_BUDGET: Final = 1_024
-_THINKING: Final = ("thinking", "redacted_thinking")
 
 
 def arguments(request: ModelRequest, entry: ModelEntry) -> dict[str, Any]:
@@ -33,18 +34,30 @@ def arguments(request: ModelRequest, entry: ModelEntry) -> dict[str, Any]:
     return made | _thinking(request.thinking, entry, max_tokens)
 
 
-def without_thinking(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages less all thinking; an assistant message that was nothing else is left out."""
+def without_thinking(messages: list[dict[str, Any]], refused: Collection[str]) -> list[dict[str, Any]]:
+    """The messages less thinking with a `refused` signature; a message that was nothing else is left out."""
     kept: list[dict[str, Any]] = []
     for message in messages:
         content = message["content"]
         if message["role"] == "assistant" and isinstance(content, list):
-            content = [block for block in content if block["type"] not in _THINKING]
+            content = [block for block in content if _signature(block) not in refused]
             if not content:
                 continue
             message = {**message, "content": content}
         kept.append(message)
     return kept
+
+
+def signatures(messages: list[dict[str, Any]]) -> set[str]:
+    """What tells each thinking block of the messages from others."""
+    blocks = (
+        block for message in messages if isinstance(message["content"], list) for block in message["content"]
+    )
+    return {signature for block in blocks if (signature := _signature(block)) is not None}
+
+
+def _signature(block: dict[str, Any]) -> str | None:
+    return block.get({"thinking": "signature", "redacted_thinking": "data"}.get(block["type"], ""))
 
 
 def _with_breakpoints(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
