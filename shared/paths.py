@@ -9,6 +9,10 @@ import contextlib
 import os
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LONGEST_ROOT = 60
 """An `ipc://` path has at most 107 bytes; what comes below the runtime folder needs the rest."""
@@ -37,10 +41,11 @@ def make_private(folder: Path) -> None:
             missing.mkdir(mode=0o700)
 
 
-def runtime_root() -> Path:
+def runtime_root(tell: Callable[[str], None] | None = None) -> Path:
     """The folder for sockets, made if need be: `$XDG_RUNTIME_DIR/iac-code`, else `/tmp/iac-code-<uid>`.
 
-    Raises RuntimeError if someone else could be behind it: it is a symlink, no folder, or not ours.
+    Raises RuntimeError if someone else could be behind it: it is a symlink, no folder, or not ours. One that
+    others may open is closed to them, and `tell` hears of it.
     """
     uid = os.getuid()
     root = _below_xdg(uid) or Path("/tmp") / f"iac-code-{uid}"
@@ -54,8 +59,11 @@ def runtime_root() -> Path:
             f"{root} belongs to user id {found.st_uid}, not to you ({uid}), so iac-code does not use it: "
             "remove it, or set XDG_RUNTIME_DIR to a folder of yours."
         )
-    if stat.S_IMODE(found.st_mode) != 0o700:
+    mode = stat.S_IMODE(found.st_mode)
+    if mode != 0o700:
         root.chmod(0o700)
+        if tell is not None:
+            tell(f"{root} had mode {mode:o}; it is open to you alone now")
     return root
 
 

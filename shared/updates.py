@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from pydantic_core import from_json
+
 from shared.jsonrpc import encode, notification_line
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ LONGEST_LINE: Final = 9_500_000
 """Octets: some clients end a connection at a line of 10 MB."""
 PIECE: Final = 500_000
 """Characters of a chunk. Sent twice in dialect `both`, and a character may be six octets as JSON."""
+_UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update"'
+_REFERENCE_KEYS: Final = ("type", "text", "raw_input", "raw_output")
 _CUTS: Final = (200_000, 10_000, 300)
 """Characters that are left of each text in a message that is too long: the first that makes it fit."""
 
@@ -34,6 +38,24 @@ def update_line(session_id: str, update: dict[str, Any], dialect: Dialect) -> by
     if len(line) <= LONGEST_LINE:
         return line
     return notification_line("session/update", {"sessionId": session_id, "update": shortened(update)})
+
+
+def bare_line(line: bytes) -> bytes:
+    """A finished line of dialect `both` in the bare standard; only updates differ."""
+    if not line.startswith(_UPDATE):
+        return line
+    params = from_json(line)["params"]
+    kept = {key: value for key, value in params["update"].items() if key not in _REFERENCE_KEYS}
+    return notification_line("session/update", {**params, "update": kept})
+
+
+def bare_result(result: dict[str, Any]) -> dict[str, Any]:
+    """An answer of dialect `both` in the bare standard."""
+    if "stopReason" in result and "usage" in result:
+        return {"stopReason": result["stopReason"], "_meta": {"usage": result["usage"]}}
+    if "modes" in result and "models" in result:
+        return {key: value for key, value in result.items() if key != "models"}
+    return result
 
 
 def shortened(message: Any) -> Any:

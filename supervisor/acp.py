@@ -18,7 +18,8 @@ from shared.logs import open_log
 from shared.paths import logs_dir
 from supervisor.client_loop import serve_client
 from supervisor.connection import Connection
-from supervisor.stdio import OutputBuffer, open_nonblocking, take_stdout
+from supervisor.nonblocking import open_nonblocking
+from supervisor.stdio import OutputBuffer, take_stdout
 
 if TYPE_CHECKING:
     import socket
@@ -32,23 +33,11 @@ if TYPE_CHECKING:
     Started = tuple[subprocess.Popen[bytes], socket.socket] | None
 
 
-def main(argv: list[str]) -> int:
+def main(dialect: Dialect) -> int:
     """Serve stdin and stdout until the client is gone; the process's exit code.
 
-    `argv` are the words after `acp`. A start that fails is told in one line on stderr, with code 1.
-    Where this user's shared agent runs, the editor is connected to that one instead (`--own`: never).
+    A start that fails is told in one line on stderr, with code 1.
     """
-    words = [word for word in argv if word not in ("--own", "--shared")]
-    dialect = _dialect(words)
-    if dialect is None:
-        sys.stderr.write("iac-code acp: usage: iac-code acp [--dialect both|acp] [--own | --shared]\n")
-        return 2
-    if "--own" not in argv:
-        from supervisor import pipe
-
-        connected = pipe.connect_or_start() if "--shared" in argv else pipe.connect()
-        if connected is not None:
-            return pipe.run(connected)
     try:
         log_fd = open_log(logs_dir())
         zygote = start_zygote(log_fd)
@@ -80,20 +69,6 @@ def run_front(serve: Callable[..., Awaitable[int]], *args: object) -> int:
 
 class StartError(Exception):
     """The front cannot start; `str()` is one line for a person."""
-
-
-def _dialect(argv: list[str]) -> Dialect | None:
-    chosen = os.environ.get("IAC_CODE_DIALECT") or "both"
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        if word == "--dialect" and words:
-            chosen = words.pop(0)
-        elif word.startswith("--dialect="):
-            chosen = word.removeprefix("--dialect=")
-        else:
-            return None
-    return "acp" if chosen == "acp" else "both" if chosen == "both" else None
 
 
 def start_zygote(log_fd: int) -> Started:

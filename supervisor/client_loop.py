@@ -36,7 +36,9 @@ async def serve_client(client: Connection, fd: int, front: Callable[[], Awaitabl
             message = line if isinstance(line, jsonrpc.Malformed) else jsonrpc.parse(line)
             if message is None:
                 continue
-            if isinstance(message, jsonrpc.Request) and message.method == "initialize":
+            if isinstance(message, jsonrpc.Notification) and message.method == "_iac-code/dialect":
+                client.bare = isinstance(message.params, dict) and message.params.get("dialect") == "acp"
+            elif isinstance(message, jsonrpc.Request) and message.method == "initialize":
                 _initialize(client, message)
             elif not client.initialized:
                 _refuse(client, message)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from pydantic_core import from_json
 
 from shared.jsonrpc import encode, error_line, request_line, result_line
+from shared.updates import bare_line, bare_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from supervisor.stdio import OutputBuffer
 
 _numbers = itertools.count(1)
+_PROCESS = secrets.token_hex(4)
+"""In the ids of requests: what an editor answers to the agent before a restart is no answer to this one."""
 
 
 class Connection:
@@ -25,6 +30,10 @@ class Connection:
     def __init__(self, output: OutputBuffer) -> None:
         self.number = next(_numbers)
         self.initialized = False
+        self.gone = False
+        """Nothing can be sent to it any more; what it has asked is done all the same."""
+        self.bare = False
+        """It wants the standard alone, whatever dialect the front's workers write."""
         self.capabilities: dict[str, Any] = {}
         self.output = output
         self.open: dict[Ticket, Callable[[], None]] = {}
@@ -35,11 +44,13 @@ class Connection:
 
     def send(self, line: bytes, written: Callable[[], None] | None = None) -> None:
         """Queue a finished line."""
-        self.output.put(line, written)
+        self.output.put(bare_line(line) if self.bare else line, written)
 
     def answer(self, ticket: Ticket, result: bytes | dict[str, Any]) -> None:
         """Answer a request, if it was not answered before (a cancel may have done that)."""
         if self._closed(ticket):
+            if self.bare:
+                result = bare_result(from_json(result) if isinstance(result, bytes) else result)
             self.send(result_line(ticket.id, result if isinstance(result, bytes) else encode(result)))
 
     def fail(self, ticket: Ticket, error: RequestError) -> None:
@@ -62,7 +73,7 @@ class Connection:
 
     def ask(self, session_id: str, key: str, method: str, params: bytes) -> None:
         """Send the client a request of a session."""
-        request_id = f"{self.number}.{next(self._request_ids)}"
+        request_id = f"{_PROCESS}.{self.number}.{next(self._request_ids)}"
         self._asked[request_id] = (session_id, key)
         self.send(request_line(request_id, method, params))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -150,35 +150,3 @@ Effect = (
     | Retitle
     | Offer
 )
-
-
-@dataclass(slots=True)
-class OpenTurn:
-    """A prompt that is not answered yet."""
-
-    turn_id: str
-    ticket: Ticket
-    blocks: list[dict[str, Any]]
-    capabilities: dict[str, Any]
-    cancelled: bool = False
-    delivered: bool = False
-    """A worker was given it, so that its death interrupts this turn."""
-    calls: dict[str, str] = field(default_factory=dict)
-    """Status by id of the calls that clients were told of."""
-    shown: dict[str, int] = field(default_factory=dict)
-    """Characters by chunk key that clients were sent."""
-
-    def end_calls(self, why: str) -> list[Effect]:
-        """Every call that was announced ends, though its worker cannot say so any more."""
-        return [
-            Say(
-                {
-                    "sessionUpdate": "tool_call_update",
-                    "toolCallId": call_id,
-                    "status": "failed",
-                    "rawOutput": {"error": why},
-                }
-            )
-            for call_id, status in self.calls.items()
-            if status in ("pending", "in_progress")
-        ]

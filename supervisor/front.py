@@ -119,8 +119,5 @@ class Front:
             return
         session_id, key = asked
         live = self._registry.live.get(session_id)
-        if live is None:
-            return
-        for other in live.attached - {client}:
-            other.withdraw(session_id, key)  # the first answer counts
-        live.do(live.machine.client_answered(key, response.result, response.error))
+        if live is not None:
+            live.answered(client, key, response.result, response.error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -12,15 +11,16 @@ from uuid import uuid4
 import anyio
 from anyio import to_thread
 
-from shared import content
 from shared.commands import available_commands
+from shared.errors import INTERNAL_ERROR, RequestError
 from shared.frames import Credit
 from shared.skills import skill_folders
-from shared.updates import Dialect, chunk, chunks, update_line
+from shared.updates import chunk, prompt_result, update_line
 from supervisor import crash
 from supervisor import effects as fx
+from supervisor.audience import PERMISSION, Audience
 from supervisor.epoch import WorkerEpoch, make_spec
-from supervisor.session import Session
+from supervisor.session import USAGE_NONE, Session
 from supervisor.timestamps import timestamp
 
 if TYPE_CHECKING:
@@ -29,15 +29,8 @@ if TYPE_CHECKING:
     from shared.frames import Ack, Header
     from shared.lock import SessionLock
     from shared.meta import Meta
-    from shared.settings import Settings
-    from shared.store import Store
     from supervisor.connection import Connection
-    from supervisor.link import FrontLink
-    from supervisor.liveness import Liveness
-    from supervisor.provision.base import WorkerProvisioner
-    from supervisor.restarts import BootBreaker
-    from supervisor.runtime import RuntimeFolder
-    from supervisor.tasks import FrontTasks
+    from supervisor.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -47,42 +40,24 @@ CREDIT_STEP = 16 * 1024
 """Credit goes back to the worker in steps of at least this many octets."""
 
 
-@dataclass
-class Services:
-    """What all sessions of a front share."""
-
-    settings: Settings
-    store: Store
-    link: FrontLink
-    provisioner: WorkerProvisioner
-    runtime: RuntimeFolder
-    liveness: Liveness
-    breaker: BootBreaker
-    tasks: FrontTasks
-    dialect: Dialect
-    log_path: Callable[[], Path]
-    ending: bool = False
-    """The front ends: no worker is started any more."""
-
-
 class LiveSession:
     """An open session: holds its lock, its meta, its clients and its worker."""
 
     def __init__(self, meta: Meta, lock: SessionLock, services: Services) -> None:
         self.meta = meta
         self.services = services
-        self.attached: set[Connection] = set()
+        self.audience = Audience(meta.session_id, services.dialect)
         self.epoch: WorkerEpoch | None = None
         self.unresponsive = False
         self.idle_since: float | None = None
         """On the event loop's clock; None while something needs the worker."""
-        self.loading: dict[fx.Ticket, Callable[[], dict[str, Any]]] = {}
-        """What a load answers once its replay is over."""
         self.commands: list[dict[str, Any]] = []
         """Commands that the worker has beside the built-in ones: skills, prompts of MCP servers."""
         self._lock = lock
         self._owed = 0
         self._unread = 0
+        self._visits = 0
+        """How often a client has come."""
         self._writing_meta = anyio.Lock()
         self._worker_gone = anyio.Event()
         self._worker_gone.set()
@@ -123,38 +98,28 @@ class LiveSession:
                 self._publish_to(ticket, line, replay)
             case fx.Say(update):
                 self.say(update)
-            case fx.SendData(data):
-                if self.epoch is not None:
-                    self.epoch.send_data(data)
-            case fx.SendControl(control):
-                if self.epoch is not None:
-                    self.epoch.send_control(control)
+            case fx.SendData(data) if self.epoch is not None:
+                self.epoch.send_data(data)
+            case fx.SendControl(control) if self.epoch is not None:
+                self.epoch.send_control(control)
             case fx.Answer(ticket, result):
-                loaded = self.loading.pop(ticket, None)
-                answer = result if loaded is None else loaded()
-                self._of(ticket, lambda client: client.answer(ticket, answer))
-                if loaded is not None:
-                    self.announce()
-                    self._of(ticket, self._ask_open)
+                self._answer(ticket, result)
             case fx.Fail(ticket, error):
-                self.loading.pop(ticket, None)
-                self._of(ticket, lambda client: client.fail(ticket, error))
-            case fx.AskClient(key, method, params):
-                for client in self.attached:
-                    client.ask(self.meta.session_id, key, method, params)
+                self.audience.end_load(ticket)
+                if (client := self.audience.client_of(ticket)) is not None:
+                    client.fail(ticket, error)
+            case fx.AskClient():
+                self._ask(effect)
             case fx.WithdrawFromClient(key):
-                for client in self.attached:
-                    client.withdraw(self.meta.session_id, key)
+                self.audience.withdraw(key)
             case fx.Spawn(number, delay):
                 self._spawn(number, delay)
-            case fx.Kill(reason):
-                if self.epoch is not None:
-                    self.services.liveness.forget(self.meta.session_id)
-                    self.epoch.kill(reason)
-            case fx.StopWorker(reason):
-                if self.epoch is not None:
-                    self.services.liveness.forget(self.meta.session_id)
-                    self.services.tasks.start_soon(self.epoch.stop, reason)
+            case fx.Kill(reason) if self.epoch is not None:
+                self.services.liveness.forget(self.meta.session_id)
+                self.epoch.kill(reason)
+            case fx.StopWorker(reason) if self.epoch is not None:
+                self.services.liveness.forget(self.meta.session_id)
+                self.services.tasks.start_soon(self.epoch.stop, reason)
             case fx.SetTimer(name, delay):
                 self.services.tasks.start_soon(self._timer, name, delay)
             case fx.Retitle(title):
@@ -205,55 +170,93 @@ class LiveSession:
             }
         )
 
-    def _of(self, ticket: fx.Ticket, use: Callable[[Connection], None]) -> None:
-        for client in self.attached:
-            if client.number == ticket.connection:
-                use(client)
+    # Its clients
 
-    def attach(self, client: Connection, loading: fx.Ticket | None = None) -> None:
-        """The client gets updates from now on, or from the end of the load that it asked for."""
-        newly = client not in self.attached
-        self.attached.add(client)
-        if loading is None and newly:
-            self._ask_open(client)
+    def attach(self, client: Connection) -> None:
+        """The client gets updates, and is asked what is open, from now on or from its load's end on."""
+        if client.gone:
+            return
+        newly = client not in self.audience.clients
+        self._visits += newly
+        self.audience.clients.add(client)
+        if newly and client in self.audience.receivers():
+            self.audience.ask_again(client, self.machine.open_requests())
+
+    def load(self, client: Connection, ticket: fx.Ticket, answer: Callable[[], dict[str, Any]]) -> None:
+        """Replay the history to a client, then attach it; `answer` makes what is answered at the end."""
+        if not client.gone:
+            self.audience.begin_load(ticket, answer)
+            self.attach(client)
+            self.do(self.machine.replay(ticket))
 
     def detach(self, client: Connection) -> None:
         """The client has left; what runs goes on, and what was asked of it waits for another."""
-        self.attached.discard(client)
-        for ticket in [ticket for ticket in self.loading if ticket.connection == client.number]:
-            del self.loading[ticket]
-        if not self.attached and self.machine.open_requests():
-            self.services.tasks.start_soon(self._deny_unanswered)
-
-    def echo(self, sender: Connection, blocks: list[dict[str, Any]]) -> None:
-        """Show what one client prompted to the others."""
-        others = [client for client in self._receivers() if client is not sender]
-        for block in content.to_model(blocks) if others else ():
-            for update in chunks("user_message_chunk", block["text"]):
-                line = update_line(self.meta.session_id, update, self.services.dialect)
-                for client in others:
-                    client.send(line)
-
-    def _ask_open(self, client: Connection) -> None:
+        if client not in self.audience.clients:
+            return
+        self.audience.remove(client)
         for ask in self.machine.open_requests():
-            if not client.was_asked(self.meta.session_id, ask.key):
-                client.ask(self.meta.session_id, ask.key, ask.method, ask.params)
+            if ask.method != PERMISSION and client.was_asked(self.meta.session_id, ask.key):
+                self._nobody_to_ask(ask)
+            elif not self.audience.clients:
+                self.services.tasks.start_soon(self._deny_later, ask.key, self._visits)
 
-    async def _deny_unanswered(self) -> None:
+    def leave(self, client: Connection) -> None:
+        """As `detach`, for one that stays connected: nothing that it has asked or was asked stays open."""
+        for ask in self.machine.open_requests():
+            client.withdraw(self.meta.session_id, ask.key)
+        cancelled = prompt_result("cancelled", USAGE_NONE, self.services.dialect)
+        for turn in self.machine.turns():
+            if turn.ticket.connection == client.number:
+                client.answer(turn.ticket, cancelled)
+        for ticket in self.audience.loading:
+            if ticket.connection == client.number:
+                details = "The session was closed while it was being loaded."
+                client.fail(ticket, RequestError(INTERNAL_ERROR, details))
+        self.detach(client)
+
+    def echo(self, sender: Connection, ticket: fx.Ticket) -> None:
+        """Show a prompt that was taken to the other clients."""
+        for turn in self.machine.turns():
+            if turn.ticket is ticket:
+                self.audience.echo(sender, turn)
+
+    def answered(self, client: Connection, key: str, result: Any, error: dict[str, Any] | None) -> None:
+        """A client's answer to a request: the first counts, the others need not answer any more."""
+        self.audience.withdraw(key, but=client)
+        self.do(self.machine.client_answered(key, result, error))
+
+    def _answer(self, ticket: fx.Ticket, result: bytes) -> None:
+        loaded = self.audience.end_load(ticket)
+        if (client := self.audience.client_of(ticket)) is None:
+            return
+        client.answer(ticket, result if loaded is None else loaded())
+        if loaded is not None:
+            self.audience.catch_up(ticket, client, self.machine.turns())
+            self.announce()
+            self.audience.ask_again(client, self.machine.open_requests())
+
+    def _ask(self, ask: fx.AskClient) -> None:
+        found = self.audience.ask(ask, self.machine.turn)
+        if not found and ask.method != PERMISSION:
+            self._nobody_to_ask(ask)
+        elif not found:
+            self.services.tasks.start_soon(self._deny_later, ask.key, self._visits)
+
+    def _nobody_to_ask(self, ask: fx.AskClient) -> None:
+        error = {"code": INTERNAL_ERROR, "message": "the client that prompted is gone"}
+        self.do(self.machine.client_answered(ask.key, None, error))
+
+    async def _deny_later(self, key: str, visits: int) -> None:
         """Nobody came to answer: a turn must not wait for ever."""
         await anyio.sleep(self.services.settings.answer_within)
-        if not self.attached:
-            for ask in self.machine.open_requests():
-                self.do(self.machine.client_answered(ask.key, {"outcome": {"outcome": "cancelled"}}, None))
-
-    def _receivers(self) -> list[Connection]:
-        # A load's replay holds all that came before its end, so it is not sent beside it.
-        loading = {ticket.connection for ticket in self.loading}
-        return [client for client in self.attached if client.number not in loading]
+        if visits == self._visits and key in {ask.key for ask in self.machine.open_requests()}:
+            fields = {"session": self.meta.session_id}
+            log.warning("a permission is denied: no client came to answer", extra={"fields": fields})
+            self.do(self.machine.client_answered(key, {"outcome": {"outcome": "cancelled"}}, None))
 
     def _publish(self, line: bytes, owed: int) -> None:
         """To all clients; credit goes back when the first has taken it, so a slow one holds up nobody."""
-        receivers = self._receivers()
+        receivers = self.audience.receivers()
         unpaid = owed
         self._unread += owed
         if self._unread > FLOOD:
@@ -275,10 +278,11 @@ class LiveSession:
             if self.epoch is not None and self.machine.worker == "ready":
                 self.epoch.send_control(Credit(octets=len(line), replay=replay))
 
-        for client in self.attached:
-            if client.number == ticket.connection and ticket in client.open:
-                client.send(line, written)
-                return
+        client = self.audience.client_of(ticket)
+        if client is not None and ticket in client.open:
+            self.audience.replays(ticket, line, self.machine.turns())
+            client.send(line, written)
+            return
         written()  # nobody waits for it any more
 
     def _pay(self, octets: int) -> None:

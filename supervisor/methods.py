@@ -74,7 +74,7 @@ class Methods:
             params.existing_folder(asked.cwd, "cwd")
             await self._registry.move(live, asked)
         except RequestError:
-            if not live.attached:
+            if not live.audience.clients:
                 await self._registry.close(live, closed=False)
             raise
         live.machine.revive()
@@ -85,9 +85,7 @@ class Methods:
         asked = params.parse(params.OpenParams, raw)
         async with self._registry.ordered(asked.sessionId):
             live = await self._opened(asked)
-            live.attach(client, loading=ticket)
-            live.loading[ticket] = lambda: self._fields(live)
-            live.do(live.machine.replay(ticket))
+            live.load(client, ticket, lambda: self._fields(live))
 
     async def resume(self, client: Connection, ticket: Ticket, raw: Any) -> None:
         """`session/resume`: answers without a replay."""
@@ -107,8 +105,8 @@ class Methods:
                 return
             client.open[ticket] = lambda: self._cancel_prompt(live, ticket)
             blocks = asked.blocks()
-            live.echo(client, blocks)
             live.do(live.machine.prompt(ticket, blocks, client.capabilities))
+            live.echo(client, ticket)
             if live.meta.title is None and (title := title_of(blocks)):
                 live.retitle(title)
             else:
@@ -162,8 +160,8 @@ class Methods:
         asked = params.parse(params.SessionParams, raw)
         async with self._registry.ordered(asked.sessionId):
             live = await self._registry.open(asked.sessionId)
-            if live.attached - {client}:
-                live.detach(client)  # the session closes with the last of its clients
+            if live.audience.clients - {client}:
+                live.leave(client)  # the session closes with the last of its clients
             else:
                 await self._registry.close(live)
         client.answer(ticket, {})

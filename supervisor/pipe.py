@@ -1,38 +1,38 @@
 """`iac-code acp` beside a shared agent: stdio to its socket and back, as bytes.
 
-Bytes are passed on as they come, before anything looks at them. What is looked at is which requests are
-open, so that when the agent is restarted under an editor each of them gets an answer: the pipe connects
-again, greets the new agent with the editor's own `initialize`, and answers what was lost. Nothing is sent
-twice. It imports no event loop: it must be there at once.
+Bytes are passed on as they come, before anything looks at them, and neither direction waits for the other.
+When the agent is restarted under an editor the pipe connects again, and `pipe_state` says what is to be
+said. It imports no event loop: it must be there at once.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import re
-import selectors
+import select
 import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from shared.paths import runtime_root
+from supervisor.nonblocking import open_nonblocking
+from supervisor.peers import same_user
+from supervisor.pipe_state import PipeState
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CHUNK: Final = 256 * 1024
-RECONNECT_WITHIN: Final = 10.0
-"""Seconds that an agent which went away has to come back."""
+RECONNECT_WITHIN: Final = 20.0
+"""Seconds that an agent which went away has to come back, and to answer."""
 START_WITHIN: Final = 10.0
-_ANSWER: Final = re.compile(
-    rb'^\{"jsonrpc":"2\.0","id":(-?[0-9.eE+-]+|"(?:[^"\\]|\\.)*"),"(?:result|error)":'
-)
-_LOST: Final = "The shared agent was restarted before it answered. The session is saved: send it again."
-_GREETING: Final = "iac-code-pipe-greeting"
+LAST_ANSWERS: Final = 2.0
+"""Seconds for the agent's last answers after the editor's end; it takes half of one at most itself."""
+DIALECT: Final = b'{"jsonrpc":"2.0","method":"_iac-code/dialect","params":{"dialect":"acp"}}\n'
+"""Told to the agent before all else where the editor wants the bare standard."""
+_GONE: Final = "The shared agent ended, or takes no more clients, and did not come back; see `iac-code logs`."
 
 
 def socket_path() -> Path:
@@ -45,161 +45,180 @@ def connect() -> socket.socket | None:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         made.connect(str(socket_path()))
+        if same_user(made):
+            return made
     except (OSError, RuntimeError):
-        made.close()
-        return None
-    return made
+        pass
+    made.close()
+    return None
 
 
 def connect_or_start() -> socket.socket | None:
     """As `connect`, after starting the shared agent if there is none (as ssh-agent is)."""
     connected = connect()
     if connected is None:
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", "supervisor.cli.main", "serve"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        connected = _connect_within(START_WITHIN)
+        # By a child that ends at once: clients end an agent with all its descendants, and the daemon is none.
+        starter = os.fork()
+        if starter == 0:
+            try:
+                subprocess.Popen(
+                    [sys.executable, "-P", "-m", "supervisor.cli.main", "serve"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            finally:
+                os._exit(0)
+        os.waitpid(starter, 0)
+        deadline = time.monotonic() + START_WITHIN
+        while connected is None and time.monotonic() < deadline:
+            time.sleep(0.02)  # a socket that is not there yet gives no event to wait for
+            connected = connect()
     return connected
 
 
-def _connect_within(seconds: float) -> socket.socket | None:
-    # A socket that is not there yet gives no event to wait for.
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if (connected := connect()) is not None:
-            return connected
-        time.sleep(0.02)
-    return None
-
-
-class _Open:
-    """Requests of the editor that are not answered yet, by the bytes of their ids."""
-
-    def __init__(self) -> None:
-        self.ids: dict[bytes, Any] = {}
-        self.initialize: bytes | None = None
-        self._up = b""
-        self._down = b""
-
-    def sent(self, chunk: bytes) -> None:
-        *lines, self._up = (self._up + chunk).split(b"\n")
-        for line in lines:
-            try:
-                message = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(message, dict) and "method" in message and "id" in message:
-                self.ids[json.dumps(message["id"], ensure_ascii=False).encode()] = message["id"]
-                if message["method"] == "initialize":
-                    self.initialize = line
-
-    def came(self, chunk: bytes) -> None:
-        *lines, self._down = (self._down + chunk).split(b"\n")
-        for line in lines:
-            if answer := _ANSWER.match(line):
-                self.ids.pop(answer[1], None)
-
-    def cut(self) -> bytes:
-        """The agent is gone: what must be written to end a half line, and the answers to what it lost."""
-        half, self._down = self._down, b""
-        error = {
-            "code": -32603,
-            "message": "Internal error",
-            "data": {"reason": "restarted", "details": _LOST},
-        }
-        lost = [json.dumps({"jsonrpc": "2.0", "id": id_, "error": error}) for id_ in self.ids.values()]
-        self.ids.clear()
-        return (b"\n" if half else b"") + "".join(f"{line}\n" for line in lost).encode()
-
-
-def run(agent: socket.socket) -> int:
+def run(agent: socket.socket, *, bare: bool) -> int:
     """Pass bytes until either end closes; the exit code."""
-    state = _Open()
-    while True:
-        if _pass(agent, state):
-            return 0
-        agent.close()
-        _write_all(1, state.cut())
-        again = _reconnected(state.initialize)
-        if again is None:
-            sys.stderr.write("iac-code: the shared agent ended and did not come back.\n")
-            return 1
-        agent = again
+    return _Pipe(PipeState(DIALECT if bare else b"")).run(agent)
 
 
-def _reconnected(initialize: bytes | None) -> socket.socket | None:
-    """A connection to an agent that has been greeted. One that is just ending may accept and hang up."""
-    deadline = time.monotonic() + RECONNECT_WITHIN
-    while time.monotonic() < deadline:
-        agent = _connect_within(deadline - time.monotonic())
-        if agent is None:
-            return None
-        try:
-            if initialize is None or _greeted(agent, initialize):
-                return agent
-        except OSError:
-            pass  # the next one, then
-        agent.close()
-    return None
+class _Pipe:
+    def __init__(self, state: PipeState) -> None:
+        self._state = state
+        self._out = open_nonblocking(1)
+        self._up = b""
+        """What the agent is yet to take."""
+        self._down = b""
+        """What the editor is yet to take."""
+        self._heard = False
+        """This agent has said something: it is there, and not just about to end."""
 
-
-def _pass(agent: socket.socket, state: _Open) -> bool:
-    """True when the editor closed, False when the agent did."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(agent, selectors.EVENT_READ)
-        with contextlib.suppress(PermissionError):  # a regular file is always ready, and cannot be waited for
-            selector.register(0, selectors.EVENT_READ)
+    def run(self, agent: socket.socket) -> int:
+        lost_at: float | None = None
         while True:
-            for key, _ in selector.select():
-                if key.fd == 0:
-                    chunk = os.read(0, CHUNK)
-                    if not chunk:
-                        return True
-                    try:
-                        agent.sendall(chunk)
-                    except OSError:
-                        state.sent(chunk)
-                        return False
-                    state.sent(chunk)
-                else:
-                    try:
-                        chunk = agent.recv(CHUNK)
-                    except OSError:
-                        chunk = b""
-                    if not chunk:
-                        return False
-                    if not _write_all(1, chunk):
-                        return True
-                    state.came(chunk)
+            if self._pass(agent):
+                return 0
+            agent.close()
+            self._down += self._state.lost()
+            if self._heard or lost_at is None:
+                lost_at = time.monotonic()
+            again = self._connected(lost_at + RECONNECT_WITHIN)
+            if again is None:
+                self._down += self._state.given_up(_GONE)
+                self._flush(LAST_ANSWERS)
+                sys.stderr.write(f"iac-code: {_GONE}\n")
+                return 1
+            agent = again
 
+    def _connected(self, deadline: float) -> socket.socket | None:
+        """Another agent; None past the deadline, or when the editor is gone."""
+        while time.monotonic() < deadline:
+            watched = select.poll()
+            watched.register(0, 0)  # for its end alone
+            if self._down:
+                watched.register(self._out, select.POLLOUT)
+            for fd, _ in watched.poll(20 if self._heard else 200):
+                if fd == 0:
+                    return None
+                if fd == self._out and not self._write_down():
+                    return None
+            if (agent := connect()) is not None:
+                return agent
+        return None
 
-def _write_all(fd: int, data: bytes) -> bool:
-    """False when nobody reads any more."""
-    view = memoryview(data)
-    while view:
+    def _pass(self, agent: socket.socket) -> bool:
+        """True when the editor closed, False when the agent did."""
+        agent.setblocking(False)
+        self._up = self._state.begin()
+        self._heard = False
+        ends_at: float | None = None
+        while ends_at is None or time.monotonic() < ends_at:
+            watched = select.poll()
+            if not self._up and ends_at is None:
+                watched.register(0, select.POLLIN)
+            if self._up or not self._down:  # nothing is read while the editor takes nothing
+                taking = 0 if self._down else select.POLLIN
+                watched.register(agent, taking | (select.POLLOUT if self._up else 0))
+            if self._down:
+                watched.register(self._out, select.POLLOUT)
+            for fd, _ in watched.poll(None if ends_at is None else 1000 * LAST_ANSWERS):
+                if fd == 0:
+                    chunk = _read(0)
+                    self._state.sent(chunk)
+                    self._up = chunk
+                    if not chunk:
+                        ends_at = time.monotonic() + LAST_ANSWERS
+                        _end_writing(agent)
+                elif fd == self._out:
+                    if not self._write_down():
+                        return True
+                elif not self._down:
+                    came = _receive(agent)
+                    if came == b"":
+                        return ends_at is not None
+                    if came and not self._take(came):
+                        return True
+            self._write_up(agent)
+        return True
+
+    def _take(self, chunk: bytes) -> bool:
+        """Hand it to the editor, and look at it; False when the editor is gone."""
+        self._heard = True
+        if self._state.is_quiet:
+            self._down = self._state.came(chunk)
+            return self._write_down()
+        self._down = chunk
+        there = self._write_down()
+        self._state.came(chunk)
+        return there
+
+    def _write_up(self, agent: socket.socket) -> None:
         try:
-            view = view[os.write(fd, view) :]
+            while self._up:
+                self._up = self._up[agent.send(self._up) :]
         except BlockingIOError:
-            selector = selectors.DefaultSelector()
-            selector.register(fd, selectors.EVENT_WRITE)
-            selector.select()
+            pass
+        except OSError:
+            self._up = b""  # it is gone; what it had said is still read
+
+    def _write_down(self) -> bool:
+        """False when nobody reads any more."""
+        try:
+            while self._down:
+                self._down = self._down[os.write(self._out, self._down) :]
+        except BlockingIOError:
+            pass
         except OSError:
             return False
-    return True
+        return True
+
+    def _flush(self, within: float) -> None:
+        deadline = time.monotonic() + within
+        watched = select.poll()
+        watched.register(self._out, select.POLLOUT)
+        while self._down and time.monotonic() < deadline:
+            if watched.poll(1000 * within) and not self._write_down():
+                return
 
 
-def _greeted(agent: socket.socket, initialize: bytes) -> bool:
-    """Send the editor's `initialize` under an id of ours, and keep the answer from the editor."""
-    message = {**json.loads(initialize), "id": _GREETING}
-    agent.sendall(json.dumps(message).encode() + b"\n")
-    answer = b""
-    while not answer.endswith(b"\n"):
-        chunk = agent.recv(1)
-        if not chunk:
-            return False
-        answer += chunk
-    return True
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, CHUNK)
+    except OSError:
+        return b""
+
+
+def _receive(agent: socket.socket) -> bytes | None:
+    """Empty when the agent is gone, None when there is nothing."""
+    try:
+        return agent.recv(CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _end_writing(agent: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # it is gone already
+        agent.shutdown(socket.SHUT_WR)

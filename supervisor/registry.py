@@ -27,8 +27,8 @@ from supervisor.timestamps import timestamp
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from supervisor.live import Services
     from supervisor.params import NewParams, OpenParams
+    from supervisor.services import Services
 
 LOCK_WITHIN: Final = 3.0
 """Seconds to wait for a session's lock: a killed front's worker may take one to die."""
@@ -143,8 +143,7 @@ class Registry:
             await self._saved(live, **changed)
             live.machine.directories = list(live.meta.directories)
         if changed.keys() & {"cwd", "directories"}:
-            # A worker has its folders for life. One that is in a turn is not disturbed.
-            live.do(live.machine.hibernate())
+            live.do(live.machine.replace_worker())
         if servers != live.machine.servers:
             live.do(live.machine.use_servers(servers))
 

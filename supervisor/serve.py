@@ -6,13 +6,10 @@ activation) or by `iac-code acp --shared`. SIGHUP saves and starts the program a
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import logging
 import os
-import select
 import signal
-import socket
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -20,15 +17,19 @@ import anyio
 import anyio.lowlevel
 
 from shared.logs import open_log
-from shared.paths import logs_dir, runtime_root
+from shared.paths import logs_dir
 from supervisor.acp import StartError, run_front, start_zygote
 from supervisor.client_loop import serve_client
 from supervisor.connection import Connection
-from supervisor.peers import credentials, same_user
-from supervisor.pipe import connect, socket_path
+from supervisor.listening import AlreadyRuns, Listener, take_lock, told_by_starter
+from supervisor.peers import same_user
+from supervisor.pipe import socket_path
 from supervisor.stdio import OutputBuffer
+from supervisor.systemd import notify
 
 if TYPE_CHECKING:
+    import socket
+
     from anyio.abc import TaskGroup
 
     from supervisor.acp import Started
@@ -37,184 +38,161 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_CLIENTS: Final = 200
+MAX_CLIENTS: Final = 500
 HELLO_WITHIN: Final = 30.0
 """Seconds until a connection must have sent `initialize`."""
+LAST_REQUESTS: Final = 0.5
+"""Seconds to read what a client had sent before it stopped taking answers."""
 HIGH_WATER: Final = 64 * 2**20
 """Octets queued for one client; past it, or when it takes nothing for a while, its connection ends."""
-_FIRST_PASSED_FD: Final = 3
-_RESTART: Final = 75
-"""Told by `_serve` when it got SIGHUP; never an exit code of the command."""
+_PROGRAM: Final = [sys.executable, "-P", "-m", "supervisor.cli.main", "serve"]
+_CHECK: Final = [sys.executable, "-P", "-c", "import sys, supervisor.server as s; sys.exit(s.check())"]
+"""Run before a restart: what is installed by now says whether it could start."""
 
 
 def main() -> int:
     """Serve until told to end; the exit code."""
+    # A second SIGHUP while this starts anew must not end it. Children inherit SIG_IGN, but no handler.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    told = told_by_starter()
+    notes: list[str] = []
     try:
         log_fd = open_log(logs_dir())
-        lock = os.open(runtime_root() / "shared.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        sys.stderr.write("iac-code serve: a shared agent of yours runs already (`iac-code ps`).\n")
+        lock = take_lock(told, notes.append)
+    except AlreadyRuns as e:
+        sys.stderr.write(f"iac-code serve: {e}.\n")
         return 1
     except (OSError, RuntimeError) as e:
         sys.stderr.write(f"iac-code serve: cannot start: {e}\n")
         return 1
     os.dup2(log_fd, 1)
-    code = run_front(_serve, log_fd, start_zygote(log_fd))
-    if code == _RESTART:
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "supervisor.cli.main", "serve"])
-    if not _is_passed():
-        with contextlib.suppress(OSError):
-            socket_path().unlink()
+    shared = _Shared(told, notes, log_fd)
+    code = run_front(shared.serve, start_zygote(log_fd))
+    if shared.listener is None:
+        return code
+    if shared.restarts:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.execve(sys.executable, _PROGRAM, {**os.environ, **shared.listener.hand_over(lock)})
+    shared.listener.close()
     return code
 
 
-def _is_passed() -> bool:
-    return os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS") == "1"
+class _Shared:
+    """The daemon: its socket, its clients, and how it is to end."""
 
+    def __init__(self, told: dict[str, str], notes: list[str], log_fd: int) -> None:
+        self.listener: Listener | None = None
+        self.restarts = False
+        self._told = told
+        self._notes = notes
+        self._log_fd = log_fd
+        self._ended = anyio.Event()
+        self._clients: set[Connection] = set()
+        self._refused = 0
 
-def _listen() -> socket.socket:
-    """The socket that systemd passed, or one of our own; the lock says that a file in its place is stale."""
-    if _is_passed():
-        # A duplicate: the passed one stays open, so clients queue there while this program starts anew.
-        passed = socket.socket(fileno=os.dup(_FIRST_PASSED_FD))
-        passed.setblocking(False)
-        return passed
-    path = socket_path()
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    old = os.umask(0o177)
-    try:
-        listener.bind(str(path))
-    finally:
-        os.umask(old)
-    listener.listen(64)
-    listener.setblocking(False)
-    return listener
+    async def serve(self, zygote: Started) -> int:
+        """Until a signal ends it. Raises StartError."""
+        from supervisor.server import Server
 
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._end_on_signals)
+            await anyio.lowlevel.checkpoint()  # who sees the socket may signal at once
+            try:
+                listener = self.listener = Listener(self._told, self._notes.append)
+            except OSError as e:
+                raise StartError(f"the socket {socket_path()} cannot be made: {e.strerror}.") from e
+            server = await Server.start(self._log_fd, zygote, "both", group, is_shared=True)
+            for note in self._notes:
+                log.warning("%s", note)
+            group.start_soon(notify, self._told)
+            server.take_up_marked()
+            try:
+                async with anyio.create_task_group() as accepting:
+                    accepting.start_soon(self._accept, listener.socket, server, accepting)
+                    await self._ended.wait()
+                    if not self.restarts:
+                        listener.close()  # else who comes from now on waits for the next agent
+                    accepting.cancel_scope.cancel()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await server.stop(self._clients, told=True)
+            group.cancel_scope.cancel()
+        return 0
 
-async def _serve(log_fd: int, zygote: Started) -> int:
-    from supervisor.server import Server
-
-    clients: set[Connection] = set()
-    ended = anyio.Event()
-    code = 0
-
-    async def end_on_signals() -> None:
-        nonlocal code
+    async def _end_on_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
             async for number in received:
-                if ended.is_set():
+                if number == signal.SIGHUP:
+                    if self._ended.is_set() or not await _can_restart():
+                        continue
+                    self.restarts = True
+                elif self._ended.is_set():
                     os._exit(1)
-                code = _RESTART if number == signal.SIGHUP else 0
-                ended.set()
+                self._ended.set()
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(end_on_signals)
-        await anyio.lowlevel.checkpoint()  # who sees the socket may signal at once
-        try:
-            listener = _listen()
-        except OSError as e:
-            raise StartError(f"the socket {socket_path()} cannot be made: {e.strerror}.") from e
-        server = await Server.start(log_fd, zygote, "both", group)
-        group.start_soon(_notify_systemd)
-        await server.resume_marked()
-        try:
-            async with anyio.create_task_group() as accepting:
-                accepting.start_soon(_accept, listener, server, clients, accepting)
-                await ended.wait()
-                listener.close()  # who comes from now on must wait for the next agent
-                accepting.cancel_scope.cancel()
-        finally:
-            with anyio.CancelScope(shield=True):
-                await server.stop(clients, told=True)
-        group.cancel_scope.cancel()
-    return code
+    async def _accept(self, listening: socket.socket, server: Server, tasks: TaskGroup) -> None:
+        while True:
+            await anyio.wait_readable(listening)
+            try:
+                accepted, _ = listening.accept()
+            except BlockingIOError:
+                continue
+            except OSError as e:
+                log.error("a client could not be accepted: %s", e)
+                await anyio.sleep(0.2)  # out of descriptors: some must be freed first
+                continue
+            accepted.setblocking(False)
+            if not same_user(accepted):
+                self._refuse(accepted, "it is another user's")
+            elif len(self._clients) >= MAX_CLIENTS:
+                self._refuse(accepted, f"{MAX_CLIENTS} are connected")
+            else:
+                tasks.start_soon(self._client, accepted, server)
+                await anyio.lowlevel.checkpoint()
 
-
-async def _accept(
-    listener: socket.socket, server: Server, clients: set[Connection], tasks: TaskGroup
-) -> None:
-    while True:
-        await anyio.wait_readable(listener)
-        try:
-            accepted, _ = listener.accept()
-        except BlockingIOError:
-            continue
-        except OSError as e:
-            log.error("a client could not be accepted: %s", e)
-            await anyio.sleep(0.2)  # out of descriptors: some must be freed first
-            continue
-        accepted.setblocking(False)
-        if not same_user(accepted):
-            log.warning("a client of another user was refused")
-            accepted.close()
-        elif len(clients) >= MAX_CLIENTS:
-            log.warning("a client was refused: %d are connected", len(clients))
-            accepted.close()
-        else:
-            tasks.start_soon(_client, accepted, server, clients)
-
-
-async def _client(accepted: socket.socket, server: Server, clients: set[Connection]) -> None:
-    client = Connection(OutputBuffer(accepted.fileno(), HIGH_WATER))
-    clients.add(client)
-
-    async def front() -> Front:
-        return server.front
-
-    async def drain(scope: anyio.CancelScope) -> None:
-        await client.output.drain()
-        scope.cancel()  # it takes nothing any more: the connection is over
-
-    async def greeted(scope: anyio.CancelScope) -> None:
-        await anyio.sleep(HELLO_WITHIN)
-        if not client.initialized:
-            log.warning("a client sent no initialize within %g s; its connection ends", HELLO_WITHIN)
-            scope.cancel()
-
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(drain, group.cancel_scope)
-            group.start_soon(greeted, group.cancel_scope)
-            await serve_client(client, accepted.fileno(), front)
-            group.cancel_scope.cancel()
-    finally:
-        clients.discard(client)
-        client.output.end()
-        server.disconnected(client)
+    def _refuse(self, accepted: socket.socket, why: str) -> None:
         accepted.close()
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:  # 1, 2, 4, 8 …: a flood must not fill the log
+            log.warning("a client was refused: %s (%d refused so far)", why, self._refused)
+
+    async def _client(self, accepted: socket.socket, server: Server) -> None:
+        client = Connection(OutputBuffer(accepted.fileno(), HIGH_WATER))
+        self._clients.add(client)
+
+        async def front() -> Front:
+            return server.front
+
+        async def drain(scope: anyio.CancelScope) -> None:
+            await client.output.drain()
+            await anyio.sleep(LAST_REQUESTS)
+            scope.cancel()  # it takes nothing any more: the connection is over
+
+        async def greeted(scope: anyio.CancelScope) -> None:
+            await anyio.sleep(HELLO_WITHIN)
+            if not client.initialized:
+                log.warning("a client sent no initialize within %g s; its connection ends", HELLO_WITHIN)
+                scope.cancel()
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(drain, group.cancel_scope)
+                group.start_soon(greeted, group.cancel_scope)
+                await serve_client(client, accepted.fileno(), front)
+                group.cancel_scope.cancel()
+        except* Exception:  # a defect of ours costs this connection, never the daemon
+            log.exception("a client's connection failed")
+        finally:
+            self._clients.discard(client)
+            client.output.end()
+            server.disconnected(client)
+            accepted.close()
 
 
-async def _notify_systemd() -> None:
-    """READY, then a sign of life from this very loop as often as systemd's watchdog wants one."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return
-    watchdog = int(os.environ.get("WATCHDOG_USEC", "0")) / 1e6
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-        told.connect("\0" + address[1:] if address.startswith("@") else address)
-        told.send(b"READY=1")
-        while watchdog:
-            await anyio.sleep(watchdog / 3)
-            told.send(b"WATCHDOG=1")
-
-
-def stop() -> int:
-    """`iac-code stop`: end the shared agent, saved and clean; returns when it is gone."""
-    agent = connect()
-    if agent is None:
-        sys.stderr.write("iac-code stop: no shared agent runs.\n")
-        return 1
-    with agent:
-        found = credentials(agent)
-    if found is None:
-        sys.stderr.write("iac-code stop: this system does not tell whose socket it is; end it by its pid.\n")
-        return 1
-    pid = found[0]
-    pidfd = os.pidfd_open(pid)
-    signal.pidfd_send_signal(pidfd, signal.SIGTERM)
-    select.select([pidfd], [], [], 10)
-    os.close(pidfd)
-    sys.stdout.write(f"The shared agent (process {pid}) has ended.\n")
-    return 0
+async def _can_restart() -> bool:
+    """Whether what is installed by now would start, with the settings as they are by now."""
+    checked = await anyio.run_process(_CHECK, check=False, stdout=subprocess.DEVNULL)
+    if checked.returncode != 0:
+        why = checked.stderr.decode(errors="replace").strip()[-500:]
+        log.error("not started anew, since that would fail: %s", why)
+    return checked.returncode == 0

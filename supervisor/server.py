@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,7 +20,6 @@ from supervisor.control_socket import ControlSocket
 from supervisor.front import Front
 from supervisor.hibernation import hibernate_idle
 from supervisor.link import FrontLink
-from supervisor.live import Services
 from supervisor.liveness import Liveness
 from supervisor.memory import watch_memory
 from supervisor.methods import Methods
@@ -27,6 +27,7 @@ from supervisor.provision.zygotes import ZygoteProvisioner
 from supervisor.registry import Registry
 from supervisor.restarts import BootBreaker
 from supervisor.runtime import RuntimeFolder, clean_stale
+from supervisor.services import Services
 from supervisor.tasks import FrontTasks
 from supervisor.watch import watch_workers
 
@@ -53,7 +54,9 @@ class Server:
         self._registry = registry
 
     @classmethod
-    async def start(cls, log_fd: int, zygote: Started, dialect: Dialect, tasks: TaskGroup) -> Server:
+    async def start(
+        cls, log_fd: int, zygote: Started, dialect: Dialect, tasks: TaskGroup, *, is_shared: bool = False
+    ) -> Server:
         """Raises StartError for settings or a runtime folder that cannot be used."""
         from supervisor.acp import StartError
 
@@ -61,10 +64,8 @@ class Server:
         setproctitle("iac-code: supervisor")
         become_subreaper()
         try:
-            chosen = settings.load(config_dir())
-            model = catalog.default_model(os.environ, config_dir(), chosen.model)
-            models = catalog.load(chosen.models, model)
-            root = runtime_root()
+            chosen, model, models = _settings()
+            root = runtime_root(log.warning)
             runtime = RuntimeFolder(root)
         except (settings.SettingsError, catalog.CatalogError, RuntimeError, OSError) as e:
             raise StartError(str(e)) from e
@@ -91,33 +92,44 @@ class Server:
         kept.keep(lambda: watch_workers(registry))
         kept.keep(lambda: watch_memory(registry))
         kept.keep(lambda: hibernate_idle(registry))
-        kept.keep(ControlSocket(runtime.path, registry, provisioner).serve)
+        kept.keep(ControlSocket(runtime.path, registry, provisioner, is_shared=is_shared).serve)
         kept.start_soon(to_thread.run_sync, clean_stale, root, runtime.path)
         log.info("front started", extra={"fields": {"runtime": str(runtime.path)}})
         return cls(Front(registry, Methods(registry, models, bare=dialect == "acp"), kept), registry)
 
-    async def resume_marked(self) -> None:
-        """Take up the turns that ran when the agent before this one ended, if the settings want it."""
+    def take_up_marked(self) -> None:
+        """Take up the turns that ran when the agent before this one ended, if the settings want it.
+
+        In the background: a store of thousands of sessions, or a lock that is held, keeps no client waiting.
+        """
         services = self._registry.services
-        if not services.settings.resume_after_restart:
-            return
+        if services.settings.resume_after_restart:
+            services.tasks.start_soon(self._find_marked)
+
+    async def _find_marked(self) -> None:
+        services = self._registry.services
         cursor: str | None = None
         while True:
             metas, cursor = await to_thread.run_sync(services.store.list, None, cursor)
             for meta in metas:
-                if meta.turn is None or meta.closed:
-                    continue
-                try:
-                    live = await self._registry.open(meta.session_id)
-                except RequestError as e:
-                    log.warning("a turn was not taken up: %s", e)
-                    continue
-                live.do(live.machine.take_up(meta.turn))
+                if meta.turn is not None and not meta.closed:
+                    services.tasks.start_soon(self._take_up, meta.session_id)
             if cursor is None:
                 return
 
+    async def _take_up(self, session_id: str) -> None:
+        try:
+            async with self._registry.ordered(session_id):
+                live = await self._registry.open(session_id)
+                # As it is on disk now: whoever had the session in between may have ended the turn.
+                if live.meta.turn is not None and not live.meta.closed:
+                    live.do(live.machine.take_up(live.meta.turn))
+        except RequestError as e:
+            log.warning("a turn was not taken up: %s", e, extra={"fields": {"session": session_id}})
+
     def disconnected(self, client: Connection) -> None:
         """A client is gone; its sessions stay."""
+        client.gone = True
         for live in self._registry.live.values():
             live.detach(client)
 
@@ -147,3 +159,19 @@ class Server:
         services.link.close()
         services.runtime.close()
         log.info("front ended")
+
+
+def _settings() -> tuple[settings.Settings, str, catalog.Catalog]:
+    chosen = settings.load(config_dir())
+    model = catalog.default_model(os.environ, config_dir(), chosen.model)
+    return chosen, model, catalog.load(chosen.models, model)
+
+
+def check() -> int:
+    """Whether a front could start with the settings as they are; says on stderr why not. The exit code."""
+    try:
+        _settings()
+    except (settings.SettingsError, catalog.CatalogError, OSError) as e:
+        sys.stderr.write(f"{e}\n")
+        return 1
+    return 0

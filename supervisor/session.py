@@ -14,12 +14,13 @@ from uuid import uuid4
 from pydantic_core import from_json
 
 from shared.errors import INTERNAL_ERROR, RequestError
-from shared.frames import Cancel, Configure, Open, Prompt, Replay, Servers, Swept
+from shared.frames import Cancel, Configure, Open, Replay, Servers, Swept
 from shared.jsonrpc import encode
 from shared.updates import chunk, prompt_result
 from supervisor import effects as fx
 from supervisor.dialogs import Dialogs
 from supervisor.restarts import RestartBudget
+from supervisor.turns import OpenReplay, OpenTurn
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -35,12 +36,6 @@ USAGE_NONE: Final = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
 TURN_DROPPED: Final = "Not run: the turn before it did not end normally. Send it again if it is still wanted."
 
 
-@dataclass(slots=True)
-class _OpenReplay:
-    ticket: fx.Ticket
-    sent: int = 0
-
-
 @dataclass
 class Session:
     """The states of a session's worker are `none`, `starting`, `ready` and `ending`."""
@@ -53,8 +48,8 @@ class Session:
     cancel_within: float
     dialect: Dialect
     worker: Literal["none", "starting", "ready", "ending"] = "none"
-    turn: fx.OpenTurn | None = None
-    waiting: deque[fx.OpenTurn] = field(default_factory=deque)
+    turn: OpenTurn | None = None
+    waiting: deque[OpenTurn] = field(default_factory=deque)
     budget: RestartBudget = field(default_factory=RestartBudget)
     failed: str | None = None
     last_death: str | None = None
@@ -63,13 +58,15 @@ class Session:
     servers: list[McpServer] = field(default_factory=list)
     """MCP servers that a client gave. Kept here alone: they hold secrets."""
     _dialogs: Dialogs = field(default_factory=Dialogs)
-    _cancelled: list[fx.OpenTurn] = field(default_factory=list)
+    _cancelled: list[OpenTurn] = field(default_factory=list)
     """Answered by the front as cancelled; their workers have not recorded them yet."""
-    _replays: dict[str, _OpenReplay] = field(default_factory=dict)
+    _replays: dict[str, OpenReplay] = field(default_factory=dict)
     _booted: bool = False
     _records: int = 0
     _ready_at: float | None = None
     _swept: bool = True
+    _outdated: bool = False
+    """The worker's folders are no longer the session's; no further turn begins in it."""
     _notice: str | None = None
 
     # What clients ask
@@ -80,7 +77,7 @@ class Session:
         """A prompt: it runs now, or waits for the turn before it."""
         if self.failed is not None:
             return [fx.Fail(ticket, RequestError(INTERNAL_ERROR, self.failed, session_id=self.id))]
-        turn = fx.OpenTurn(uuid4().hex, ticket, blocks, capabilities)
+        turn = OpenTurn(uuid4().hex, ticket, blocks, capabilities)
         if self.turn is not None:
             if len(self.waiting) >= MAX_WAITING:
                 details = f"The session is busy: {MAX_WAITING} prompts wait already. Send it again later."
@@ -97,7 +94,7 @@ class Session:
         if self.turn is not None:
             return []
         nobody = fx.Ticket(0, None)
-        return self._begin(fx.OpenTurn(turn_id, nobody, [], {}))
+        return self._begin(OpenTurn(turn_id, nobody, [], {}))
 
     def cancel(self) -> list[fx.Effect]:
         """End the running turn and those that wait."""
@@ -126,7 +123,7 @@ class Session:
     def replay(self, ticket: fx.Ticket) -> list[fx.Effect]:
         """Have the history sent to the client that asked; its answer follows as `Answer`."""
         request_id = uuid4().hex
-        self._replays[request_id] = _OpenReplay(ticket)
+        self._replays[request_id] = OpenReplay(ticket)
         if self.worker == "ready":
             return [fx.SendData(Replay(request_id=request_id))]
         return self._wake()
@@ -154,6 +151,10 @@ class Session:
         """A client's answer to a request of this session; ignored if it was withdrawn."""
         ready = self.epoch if self.worker == "ready" else None
         return self._dialogs.answered(key, result, error, ready)
+
+    def turns(self) -> list[OpenTurn]:
+        """The turn that runs, and those that wait for it."""
+        return [*([self.turn] if self.turn is not None else []), *self.waiting]
 
     def open_requests(self) -> list[fx.AskClient]:
         """Requests that a client may still answer, as they were asked."""
@@ -192,14 +193,14 @@ class Session:
         for delivered in [*self._cancelled, *([turn] if turn is not None else [])]:
             if delivered.cancelled:
                 effects.append(fx.SendControl(Cancel(turn_id=delivered.turn_id)))
-            effects.append(_deliver(delivered))
+            effects.append(delivered.deliver())
         return effects
 
     def frame(self, header: Header, payload: bytes) -> list[fx.Effect]:
         """A data frame of the current epoch."""
         self._records = max(self._records, header.records)
-        if self.worker != "ready":
-            return []  # it is being ended, and what it says belongs to a turn that was answered
+        if self.worker != "ready":  # it is being ended, and its turn was answered
+            return []
         match header.kind:
             case "update" | "chunk":
                 return self._update(header, payload)
@@ -265,7 +266,7 @@ class Session:
             sentence = f"The session's process could not start ({reason}). See the log."
             if boots_stopped:
                 sentence += " Processes of other sessions do not start either, so it is not tried again."
-            return self._fail_all(sentence, boot=True)
+            return self._fail_all(sentence, reason="boot")
         self.last_death = reason
         lived = now - ready_at if ready_at is not None else 0.0
         progressed = ready_at is not None and self._records > 0
@@ -287,9 +288,9 @@ class Session:
         return effects
 
     def cancel_overdue(self, turn_id: str) -> list[fx.Effect]:
-        """The worker did not end a cancelled turn in time: the front does, and replaces the worker.
+        """The worker did not end a cancelled turn in time: the front does, and replaces one that is ready.
 
-        What was typed is still delivered, to be recorded; one that is only starting is let be.
+        What was typed is still delivered, to be recorded.
         """
         if self.turn is None or self.turn.turn_id != turn_id:
             return []
@@ -307,16 +308,18 @@ class Session:
 
     def hibernate(self) -> list[fx.Effect]:
         """Give the worker back, if nothing needs it; the next prompt starts another."""
-        if self.worker != "ready" or not self.is_idle:
-            return []
-        self.worker = "ending"
-        return [fx.StopWorker("the session was idle")]
+        return self._stop("the session was idle") if self.worker == "ready" and self.is_idle else []
+
+    def replace_worker(self) -> list[fx.Effect]:
+        """The session's folders changed, and a worker has its own for life: another one for the next turn."""
+        self._outdated = self.worker != "none"
+        return self.hibernate()
 
     def close(self) -> list[fx.Effect]:
         """The session is closed for good: what is open is answered as cancelled, the worker goes."""
         self.closed = True
         effects = self._dialogs.void()
-        for turn in [*([self.turn] if self.turn else []), *self.waiting]:
+        for turn in self.turns():
             effects += turn.end_calls("The session was closed.")
             effects.append(fx.Answer(turn.ticket, self._cancelled_result()))
         self.turn = None
@@ -325,10 +328,8 @@ class Session:
             details = "The session was closed while it was being loaded."
             effects.append(fx.Fail(replay.ticket, RequestError(INTERNAL_ERROR, details)))
         self._replays.clear()
-        if self.worker in ("ready", "starting"):
-            self.worker = "ending"
-            effects.append(fx.StopWorker("the session was closed"))
-        return effects
+        stops = self.worker in ("ready", "starting")
+        return effects + (self._stop("the session was closed") if stops else [])
 
     def _cancelled_result(self) -> bytes:
         return encode(prompt_result("cancelled", USAGE_NONE, self.dialect))
@@ -336,22 +337,29 @@ class Session:
     def agent_ends(self, error: RequestError) -> list[fx.Effect]:
         """The front is told to end: what is open is answered, and goes on if the session is loaded again."""
         effects = self._dialogs.void()
-        for turn in [*([self.turn] if self.turn else []), *self.waiting]:
+        for turn in self.turns():
             effects += turn.end_calls("The agent was told to end. The call may have had effect.")
             effects.append(fx.Fail(turn.ticket, error))
         self.turn = None
         self.waiting.clear()
         return effects
 
-    def _begin(self, turn: fx.OpenTurn) -> list[fx.Effect]:
+    def _begin(self, turn: OpenTurn) -> list[fx.Effect]:
         self.turn = turn
-        return [_deliver(turn)] if self.worker == "ready" else self._wake()
+        if self.worker == "ready" and self._outdated and not self.background:
+            return self._stop("the session's folders changed")
+        return [turn.deliver()] if self.worker == "ready" else self._wake()
+
+    def _stop(self, reason: str) -> list[fx.Effect]:
+        self.worker = "ending"
+        return [fx.StopWorker(reason)]
 
     def _wake(self) -> list[fx.Effect]:
         return self._spawn(0.0) if self.worker == "none" else []
 
     def _spawn(self, delay: float) -> list[fx.Effect]:
         self.worker = "starting"
+        self._outdated = False
         self.epoch += 1
         return [fx.Spawn(self.epoch, delay)]
 
@@ -378,21 +386,12 @@ class Session:
         self._cancelled.append(self.turn)
         return self._end_turn(self._cancelled_result(), None)
 
-    def _fail_all(self, sentence: str, *, boot: bool = False) -> list[fx.Effect]:
-        effects: list[fx.Effect] = []
-        error = RequestError(
-            INTERNAL_ERROR, sentence, session_id=self.id, **({"reason": "boot"} if boot else {})
-        )
-        if self.turn is not None:
-            effects += self._lose_turn(error)
+    def _fail_all(self, sentence: str, **data: str) -> list[fx.Effect]:
+        error = RequestError(INTERNAL_ERROR, sentence, session_id=self.id, **data)
+        effects = self._lose_turn(error) if self.turn is not None else []
         effects += [fx.Fail(replay.ticket, error) for replay in self._replays.values()]
         self._replays.clear()
         return effects
-
-
-def _deliver(turn: fx.OpenTurn) -> fx.SendData:
-    turn.delivered = True
-    return fx.SendData(Prompt(turn_id=turn.turn_id, blocks=turn.blocks, capabilities=turn.capabilities))
 
 
 def _decode(payload: bytes) -> dict[str, Any]:

@@ -58,6 +58,8 @@ def _dispatch(args: argparse.Namespace) -> int:
                     return sessions.list_sessions(args.cwd)
                 case "show":
                     return sessions.show(args.id, as_json=args.json)
+                case "close":
+                    return sessions.close(args.id)
                 case _:
                     return sessions.remove(args.id)
         case "ps":
@@ -73,9 +75,9 @@ def _dispatch(args: argparse.Namespace) -> int:
 
             return serve.main()
         case "stop":
-            from supervisor import serve
+            from supervisor.cli import stop
 
-            return serve.stop()
+            return stop.stop()
         case "models":
             from supervisor.cli import models
 
@@ -143,6 +145,8 @@ def _build() -> _Parser:
     show = actions.add_parser("show", help="a session's conversation")
     show.add_argument("id")
     show.add_argument("--json", action="store_true", help="the records as they are stored, one a line")
+    close = actions.add_parser("close", help="close a session that an agent has open, for all its clients")
+    close.add_argument("id")
     remove = actions.add_parser("rm", help="delete a session")
     remove.add_argument("id")
 

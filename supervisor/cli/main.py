@@ -21,7 +21,7 @@ def main() -> int:
         return 1
     try:
         if argv[:1] == ["acp"] and not {"-h", "--help", "--login"}.intersection(argv):
-            from supervisor.acp import main as acp
+            from supervisor.cli.acp import main as acp
 
             return acp(argv[1:])
         from supervisor.cli.commands import run

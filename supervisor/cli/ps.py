@@ -26,11 +26,7 @@ _ANSWER_WITHIN: Final = 2.0
 
 def run(*, as_json: bool) -> int:
     """Print the table, or the list of all answers as JSON."""
-    fronts = [
-        answer
-        for folder in sorted(paths.runtime_root().glob("*/"))
-        if (answer := query(folder / SOCKET_NAME))
-    ]
+    fronts = ask_all({}, _ANSWER_WITHIN)
     if as_json:
         print(json.dumps(fronts, ensure_ascii=False))
         return 0
@@ -42,12 +38,21 @@ def run(*, as_json: bool) -> int:
     return 0
 
 
-def query(path: Path) -> dict[str, Any] | None:
-    """What the front behind the socket says; None if there is none any more."""
+def ask_all(request: dict[str, Any], within: float) -> list[dict[str, Any]]:
+    """The answers of all running agents of this user to a request; see `supervisor.control_socket`."""
+    folders = sorted(paths.runtime_root().glob("*/"))
+    return [answer for folder in folders if (answer := query(folder / SOCKET_NAME, request, within))]
+
+
+def query(
+    path: Path, request: dict[str, Any] | None = None, within: float = _ANSWER_WITHIN
+) -> dict[str, Any] | None:
+    """What the front behind the socket says, by default of its state; None if there is none any more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(_ANSWER_WITHIN)
+        connection.settimeout(within)
         try:
             connection.connect(str(path))
+            connection.sendall(json.dumps(request or {}).encode() + b"\n")
             parts: list[bytes] = []
             while part := connection.recv(65536):
                 parts.append(part)
@@ -64,8 +69,9 @@ def query(path: Path) -> dict[str, Any] | None:
 def _print_front(front: dict[str, Any]) -> None:
     screen = console()
     zygote = front.get("zygote") or {}
+    kind = "shared agent" if front.get("shared") else "agent"
     screen.print(
-        f"[bold]agent {front['pid']}[/]  version {front['version']}, up {age(front['started'])}, "
+        f"[bold]{kind} {front['pid']}[/]  version {front['version']}, up {age(front['started'])}, "
         f"{front['connections']} connection(s), zygote {zygote.get('pid', '–')}"
     )
     table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=True)

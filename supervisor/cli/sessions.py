@@ -1,4 +1,5 @@
-"""`iac-code sessions`: what is stored, read from disk. Nothing here writes; only `rm` removes a session."""
+"""`iac-code sessions`: what is stored, read from disk. Nothing here writes: `rm` removes a session, `close`
+asks the agent that has it open."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from shared.lock import SessionHeld, SessionLock
 from shared.store import NewerFormat, SessionNotFound, Store
 from supervisor.cli.failure import CommandError
 from supervisor.cli.history_view import show_record
+from supervisor.cli.ps import ask_all
 from supervisor.cli.terminal import console, harmless
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from shared.meta import Meta
 
 _PAGE: Final = 200
+_CLOSE_WITHIN: Final = 10.0
+"""Seconds that a worker has to end in good order, and then some."""
 
 
 def list_sessions(cwd: str | None) -> int:
@@ -71,13 +75,42 @@ def remove(session_id: str) -> int:
     try:
         lock = SessionLock.acquire(folder)
     except SessionHeld as e:
-        raise CommandError(f"{e} It is not deleted: close it there, or end that process.") from e
+        raise CommandError(
+            f"{e} It is not deleted: close it (`iac-code sessions close`) or end that process."
+        ) from e
     try:
         store.delete(session_id)
     finally:
         lock.release()
     print(f"Deleted session {session_id}.")
     return 0
+
+
+def close(session_id: str) -> int:
+    """Close a session that an agent has open, for all of its clients. Raises CommandError."""
+    _find(session_id)
+    told = [answer for answer in ask_all({"close": session_id}, _CLOSE_WITHIN) if answer.get("open")]
+    if not told:
+        raise CommandError(
+            f"Session {session_id} is not open in any running agent, so there is nothing to close."
+        )
+    (closed,) = told[:1]
+    if "problem" in closed:
+        raise CommandError(
+            f"Session {session_id} is closed, but that could not be stored: {closed['problem']}"
+        )
+    lost = [
+        _counted(closed["turns"], "prompt was cancelled", "prompts were cancelled"),
+        _counted(closed["background"], "background task was ended", "background tasks were ended"),
+        _counted(closed["clients"], "client had it", "clients had it"),
+    ]
+    about = "; ".join(part for part in lost if part)
+    print(f"Closed session {session_id}" + (f": {about}." if about else "."))
+    return 0
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}" if number else ""
 
 
 def _find(session_id: str) -> tuple[Store, Path]:

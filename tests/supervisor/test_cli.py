@@ -32,8 +32,8 @@ def test_acp_starts_without_importing_what_it_does_not_need() -> None:
     program = """
 import sys, types
 front = types.ModuleType("supervisor.acp")
-def start(argv):
-    print(argv, *sorted({"argparse", "rich", "pydantic", "anyio"} & set(sys.modules)))
+def start(dialect):
+    print(dialect, *sorted({"argparse", "rich", "pydantic", "anyio"} & set(sys.modules)))
     return 7
 front.main = start
 sys.modules["supervisor.acp"] = front
@@ -44,14 +44,14 @@ sys.exit(main())
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (7, "['--dialect', 'acp']\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "acp\n", "")
 
 
 def test_a_bug_is_told_in_one_line_and_recorded_in_the_log(tmp_path: Path) -> None:
     program = """
 import sys, types
 front = types.ModuleType("supervisor.acp")
-def broken(argv): raise RuntimeError("no\\nsuch luck")
+def broken(dialect): raise RuntimeError("no\\nsuch luck")
 front.main = broken
 sys.modules["supervisor.acp"] = front
 sys.argv = ["iac-code", "acp"]

@@ -74,6 +74,7 @@ def _serve(listening: socket.socket, answer: bytes) -> None:
         except OSError:
             return
         with connection:
+            assert connection.recv(1000) == b"{}\n"
             connection.sendall(answer)
 
 

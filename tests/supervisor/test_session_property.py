@@ -23,7 +23,7 @@ from tests.supervisor.session_clients import SessionClients
 from tests.supervisor.shell import ENDED
 
 if TYPE_CHECKING:
-    from supervisor import effects as fx
+    from supervisor.turns import OpenTurn
 
 STOPS = ("end_turn", "cancelled", "max_tokens", "max_turn_requests", "refusal")
 
@@ -184,7 +184,7 @@ class SessionLife(SessionClients):
             assert (self.answer_of(turn) == "cancelled") == (turn.cancelled or closed)
             self.keys.clear()
 
-    def answer_of(self, turn: fx.OpenTurn) -> str | None:
+    def answer_of(self, turn: OpenTurn) -> str | None:
         return self.of(turn.turn_id).answer
 
     @rule()

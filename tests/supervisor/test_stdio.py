@@ -14,7 +14,8 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from supervisor.stdio import CHUNK, OutputBuffer, open_nonblocking
+from supervisor.nonblocking import open_nonblocking
+from supervisor.stdio import CHUNK, OutputBuffer
 
 if TYPE_CHECKING:
     from pathlib import Path
