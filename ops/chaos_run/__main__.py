@@ -1,4 +1,4 @@
-"""`ops/chaos [--sessions 20] [--seconds 60] [--seed N]`."""
+"""`ops/chaos [--sessions 20] [--seconds 60] [--seed N] [--clients 0]`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=20, help="default 20")
     parser.add_argument("--seconds", type=float, default=60, help="how long strikes fall; default 60")
     parser.add_argument("--seed", type=int, default=1, help="of the strikes and the prompts; default 1")
+    parser.add_argument(
+        "--clients", type=int, default=0, help="beside the editor, of one shared agent; they come and vanish"
+    )
     args = parser.parse_args()
     # A short path: below it lies a socket, whose path may have 107 bytes.
     home = Path(tempfile.mkdtemp(prefix="iac-chaos-"))
-    run = Run(home, args.seed, args.sessions, args.seconds)
+    run = Run(home, args.seed, args.sessions, args.seconds, args.clients)
     anyio.run(run.play)
     verdict = judge(run.seen())
     print(f"{args.sessions} sessions, {args.seconds:g} s, seed {args.seed}")

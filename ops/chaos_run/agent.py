@@ -16,6 +16,7 @@ from tests.e2e.client import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from anyio.abc import Process, TaskGroup
 
@@ -29,6 +30,8 @@ class Agent:
 
     def __init__(self, process: Process, on_update: Callable[[str, dict[str, Any]], None], seed: int) -> None:
         self.process = process
+        self.daemon: Process | None = None
+        """The shared agent, where `process` is a pipe to one."""
         self.gone = anyio.Event()
         self.answers: Counter[str] = Counter()
         """By id, for all that were sent; the good ones have 1."""
@@ -39,6 +42,11 @@ class Agent:
         self._ids = itertools.count(1)
         self._sending = anyio.Lock()
         self._rng = random.Random(f"permissions {seed}")
+
+    @property
+    def front(self) -> Process:
+        """The process that must never die by itself, and that strikes are meant for."""
+        return self.daemon or self.process
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The answer, an error too. Raises FrontGone."""
@@ -103,13 +111,32 @@ class Agent:
             return  # and with it the question
 
 
+async def _accepts(path: Path) -> None:
+    """Wait until somebody listens there; a socket file alone may be that of an agent that was killed."""
+    while True:
+        try:
+            await (await anyio.connect_unix(path)).aclose()
+        except OSError:
+            await anyio.sleep(0.02)
+        else:
+            return
+
+
 async def start(
     environment: Mapping[str, str],
     on_update: Callable[[str, dict[str, Any]], None],
     seed: int,
     tasks: TaskGroup,
+    shared: Path | None = None,
 ) -> Agent:
-    """Start a front as an editor would, and initialize it. Raises FrontGone."""
+    """Start a front as an editor would, and initialize it. Raises FrontGone.
+
+    `shared`: the socket of a shared agent, which is started first and which the editor's end attaches to.
+    """
+    daemon: Process | None = None
+    if shared is not None:
+        daemon = await anyio.open_process([*AGENT[:-1], "serve"], env=environment, start_new_session=True)
+        await _accepts(shared)
     process = await anyio.open_process(
         AGENT,
         stdin=subprocess.PIPE,
@@ -119,6 +146,7 @@ async def start(
         start_new_session=True,
     )
     agent = Agent(process, on_update, seed)
+    agent.daemon = daemon
     tasks.start_soon(agent.read, tasks)
     await agent.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     return agent

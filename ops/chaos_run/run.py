@@ -20,12 +20,16 @@ from ops.chaos_run.plan import fault_list, strikes
 from ops.chaos_run.player import Player
 from ops.chaos_run.striker import Striker
 from ops.chaos_run.verdict import Seen
+from ops.chaos_run.visitors import Visitors
 from ops.double import double
 from shared.processes import become_subreaper, descendants, signal_all
+from supervisor.cli.ps import SOCKET_NAME, query
 from tests.e2e.client import offline_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from anyio.abc import Process
 
 SETTINGS: Final = {"unresponsive_after": 1.5, "kill_after_in_turn": 2.5, "kill_after_idle": 2.5}
 """Seconds: hangs are found, and recovered from, within a run."""
@@ -44,7 +48,7 @@ itself: the next front finds and ends it.
 class Run:
     """One run below `home`; `seen()` is what there is to judge when `play` has returned."""
 
-    def __init__(self, home: Path, seed: int, sessions: int, seconds: float) -> None:
+    def __init__(self, home: Path, seed: int, sessions: int, seconds: float, clients: int = 0) -> None:
         self._home = home
         self._seed = seed
         self._plan = strikes(seed, sessions, seconds)
@@ -55,11 +59,15 @@ class Run:
         self._over = False
         self._left: list[str] = []
         self._died: set[int] = set()
+        self._visiting: anyio.CancelScope
         self._stopped_at = 0.0
         for folder in ("armed", "config", "run", *(player.cwd.name for player in self._players)):
             (home / folder).mkdir()
         (home / "config" / "settings.json").write_text(json.dumps(SETTINGS))
         self._striker = Striker(home / "armed")
+        socket = home / "run" / "iac-code" / "shared.sock"
+        self._shared = socket if clients else None
+        self._visitors = Visitors(clients, seed, socket, self._players, home)
 
     async def play(self) -> None:
         """Play all sessions for the run's time, strike, let every turn end, end the front."""
@@ -74,6 +82,7 @@ class Run:
             spared = {process.pid for process in descendants(os.getpid())}
             await self._start(tasks)
             tasks.start_soon(self._striker.watch_armed)
+            tasks.start_soon(self._visit)
             with anyio.move_on_after(self._seconds + 2 * _WARM + _DRAIN):
                 async with anyio.create_task_group() as playing:
                     for player in self._players:
@@ -88,8 +97,13 @@ class Run:
 
     async def _start(self, tasks: anyio.abc.TaskGroup) -> None:
         with anyio.fail_after(_WARM):
-            self._agents.append(await start(self._environment, self._route, self._seed, tasks))
+            agent = await start(self._environment, self._route, self._seed, tasks, self._shared)
+        self._agents.append(agent)
         self._there.set()
+
+    async def _visit(self) -> None:
+        with anyio.CancelScope() as self._visiting:
+            await self._visitors.visit()
 
     def _route(self, session_id: str, update: dict[str, Any]) -> None:
         for player in self._players:
@@ -109,7 +123,7 @@ class Run:
                     await player.turn(agent)
             except FrontGone:
                 if self._there.is_set():  # nobody struck it
-                    self._died.add(agent.process.pid)
+                    self._died.add(agent.front.pid)
                     return
 
     async def _strike(self, tasks: anyio.abc.TaskGroup) -> None:
@@ -117,13 +131,17 @@ class Run:
         began = time.monotonic()
         for strike in self._plan:
             await anyio.sleep(max(began + strike.at - time.monotonic(), 0))
-            front = self._agents[-1].process.pid
+            agent = self._agents[-1]
+            front = agent.front.pid
             if strike.kind == "front":
                 self._there = anyio.Event()
                 below = descendants(front)
                 await self._striker.strike(strike, front, "")
                 stopped = time.monotonic()
-                await self._agents[-1].process.wait()
+                await agent.front.wait()
+                if agent.daemon is not None:
+                    agent.process.kill()  # the editor's end would wait for another one, and go on with that
+                    await agent.process.wait()
                 await self._start(tasks)
                 tasks.start_soon(self._count_left, below)
                 await self._all_turn()
@@ -147,10 +165,17 @@ class Run:
         self._left += [f"1 s after the next front's start: {_described(process)}" for process in alive]
 
     async def _end(self) -> None:
-        """As an editor ends it: by the end of its stdin."""
-        process = self._agents[-1].process
+        """As an editor ends it: by the end of its stdin. A shared agent: as `iac-code stop` does."""
+        self._visiting.cancel()
+        process, daemon = self._agents[-1].process, self._agents[-1].daemon
+        if daemon is not None:
+            await self._count_clients(daemon)
         assert process.stdin is not None
         await process.stdin.aclose()
+        if daemon is not None:
+            await process.wait()
+            process = daemon
+            process.terminate()
         with anyio.move_on_after(5):
             await process.wait()
         if process.returncode is None:
@@ -158,6 +183,19 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+
+    async def _count_clients(self, daemon: Process) -> None:
+        """Once the visitors are gone, the agent knows of the editor alone."""
+        (socket,) = (self._home / "run" / "iac-code").glob(f"{daemon.pid}-*/{SOCKET_NAME}")
+        connections = 0
+        with anyio.move_on_after(5):
+            while True:
+                state = await to_thread.run_sync(query, socket)
+                connections = state["connections"] if state is not None else -1
+                if connections == 1:
+                    return
+                await anyio.sleep(0.1)
+        self._left.append(f"{connections} clients in the shared agent, though one is there")
 
     def seen(self) -> Seen:
         """What was seen, and what is on disk. Blocking."""
@@ -172,9 +210,10 @@ class Run:
             effects=effects,
             log=self._log(),
             answers=[Counter(agent.answers) for agent in self._agents],
-            bad_lines=sum(agent.bad_lines for agent in self._agents),
+            bad_lines=sum(agent.bad_lines for agent in self._agents) + self._visitors.bad_lines,
             left=self._left,
             died=len(self._died),
+            visits=self._visitors.came,
         )
 
     def _log(self) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ class Seen:
     """Processes that outlived their front."""
     died: int
     """Fronts that ended though nobody struck them."""
+    visits: int = 0
+    """Clients that came and vanished."""
 
 
 @dataclass
@@ -65,13 +67,20 @@ def judge(seen: Seen) -> Verdict:
             for times in struck.values():
                 times.append(strike.at)
         elif strike.pid in owners:
-            struck[owners[strike.pid]].append(strike.at)
+            struck.setdefault(owners[strike.pid], []).append(strike.at)  # a visitor's session, it may be
     turns = [turn for player in seen.players for turn in player.turns]
     finished = sum(turn.outcome == "end_turn" for turn in turns)
     kinds = Counter(hit.kind for hit in seen.hits)
-    deaths = [entry for entry in seen.log if entry["message"] == "worker ended"]
+    # A visitor's close, as the last client of a session, is a cause that no strike is.
+    deaths = [
+        entry
+        for entry in seen.log
+        if entry["message"] == "worker ended" and not entry["reason"].startswith("the session was closed")
+    ]
     verdict.facts["turns finished"] = str(finished)
     verdict.facts["restarts"] = f"{len(deaths)}   (struck: {', '.join(f'{n} {k}' for k, n in kinds.items())})"
+    if seen.visits:
+        verdict.facts["clients that came and vanished"] = str(seen.visits)
     _judge_effects(seen, verdict)
     gaps = [0.0]
     given_up = 0

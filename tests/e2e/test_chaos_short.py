@@ -34,6 +34,21 @@ def test_a_short_run_loses_and_repeats_nothing() -> None:
     assert int(ended.stdout.split("restarts")[1].split()[0]) > 5
 
 
+@pytest.mark.timeout(150)
+def test_clients_that_come_and_vanish_in_a_short_run_cost_nothing() -> None:
+    ended = run("--sessions", "4", "--seconds", "6", "--seed", "12", "--clients", "25")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert int(ended.stdout.split("came and vanished")[1].split()[0]) > 50
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("seed", ["201", "202"])
+def test_fifty_clients_that_come_and_vanish_for_a_minute_cost_nothing(seed: str) -> None:
+    ended = run("--sessions", "10", "--seconds", "60", "--seed", seed, "--clients", "50")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", ["101", "102", "103"])
