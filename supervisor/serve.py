@@ -45,6 +45,7 @@ LAST_REQUESTS: Final = 0.5
 """Seconds to read what a client had sent before it stopped taking answers."""
 HIGH_WATER: Final = 64 * 2**20
 """Octets queued for one client; past it, or when it takes nothing for a while, its connection ends."""
+_OVER_EXEC: Final = {signal.SIGHUP, signal.SIGTERM}
 _PROGRAM: Final = [sys.executable, "-P", "-m", "supervisor.cli.main", "serve"]
 _CHECK: Final = [sys.executable, "-P", "-c", "import sys, supervisor.server as s; sys.exit(s.check())"]
 """Run before a restart: what is installed by now says whether it could start."""
@@ -52,8 +53,12 @@ _CHECK: Final = [sys.executable, "-P", "-c", "import sys, supervisor.server as s
 
 def main() -> int:
     """Serve until told to end; the exit code."""
-    # A second SIGHUP while this starts anew must not end it. Children inherit SIG_IGN, but no handler.
+    # While this starts (anew) a second SIGHUP must not end it, and a SIGTERM must do so in good order.
+    # Handlers, since children would inherit what is ignored or blocked.
+    early: list[int] = []
     signal.signal(signal.SIGHUP, lambda *_: None)
+    signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OVER_EXEC)
     told = told_by_starter()
     notes: list[str] = []
     try:
@@ -66,12 +71,12 @@ def main() -> int:
         sys.stderr.write(f"iac-code serve: cannot start: {e}\n")
         return 1
     os.dup2(log_fd, 1)
-    shared = _Shared(told, notes, log_fd)
+    shared = _Shared(told, notes, log_fd, early)
     code = run_front(shared.serve, start_zygote(log_fd))
     if shared.listener is None:
         return code
     if shared.restarts:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _OVER_EXEC)
         os.execve(sys.executable, _PROGRAM, {**os.environ, **shared.listener.hand_over(lock)})
     shared.listener.close()
     return code
@@ -80,12 +85,14 @@ def main() -> int:
 class _Shared:
     """The daemon: its socket, its clients, and how it is to end."""
 
-    def __init__(self, told: dict[str, str], notes: list[str], log_fd: int) -> None:
+    def __init__(self, told: dict[str, str], notes: list[str], log_fd: int, early: list[int]) -> None:
         self.listener: Listener | None = None
         self.restarts = False
         self._told = told
         self._notes = notes
         self._log_fd = log_fd
+        self._early = early
+        """Signals to end that came before the loop ran."""
         self._ended = anyio.Event()
         self._clients: set[Connection] = set()
         self._refused = 0
@@ -97,6 +104,8 @@ class _Shared:
         async with anyio.create_task_group() as group:
             group.start_soon(self._end_on_signals)
             await anyio.lowlevel.checkpoint()  # who sees the socket may signal at once
+            if self._early:
+                self._ended.set()
             try:
                 listener = self.listener = Listener(self._told, self._notes.append)
             except OSError as e:
@@ -126,6 +135,8 @@ class _Shared:
                     if self._ended.is_set() or not await _can_restart():
                         continue
                     self.restarts = True
+                elif self.restarts:
+                    self.restarts = False  # told to end after it was told to start anew
                 elif self._ended.is_set():
                     os._exit(1)
                 self._ended.set()

@@ -13,7 +13,7 @@ from tests.e2e.shared_agent import place, shared
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 
 
 async def test_two_clients_share_a_session_and_see_the_same(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.shared_agent import Shared
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}\n'
 _STRANGER = """
 import os, socket, sys

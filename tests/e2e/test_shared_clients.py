@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.client import RawClient
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 READS: dict[str, Any] = {"fs": {"readTextFile": True}}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.shared_agent import Shared
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 
 
 async def restarted(s: Shared) -> None:
