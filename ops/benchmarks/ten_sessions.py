@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import psutil
+from functools import partial
 
 from ops.benchmarks.agent import agent
 from ops.benchmarks.measure import Benchmark, Sample
+from ops.benchmarks.tree import all_pss, pss
 from ops.double import double
-from shared.processes import descendants
 
 
-async def _sample() -> Sample:
+async def held_by(sessions: int) -> Sample:
+    """MB with so many sessions."""
     async with double() as model, agent(model) as it:
         await it.initialize()
-        for _ in range(10):
+        for _ in range(sessions):
             await it.prompt(await it.new_session(), "@text hello")
         state = await it.state()
-        front, zygote = state["pid"], state["zygote"]["pid"]
-        sizes = {p.pid: _pss(p) for p in (psutil.Process(front), *descendants(front))}
-    total = sum(sizes.values())
-    return {
-        "all": total,
-        "front": sizes[front],
-        "zygote": sizes[zygote],
-        "a worker": (total - sizes[front] - sizes[zygote]) / 10,
-    }
+        total, front, zygote = all_pss(state["pid"]), pss(state["pid"]), pss(state["zygote"]["pid"])
+    return {"all": total, "front": front, "zygote": zygote, "a worker": (total - front - zygote) / sessions}
 
 
-def _pss(process: psutil.Process) -> float:
-    return float(process.memory_full_info().pss) / 2**20
-
-
-BENCHMARK = Benchmark("PSS of ten sessions", "MB", _sample, runs=3, target=180)
+BENCHMARK = Benchmark("PSS of ten sessions", "MB", partial(held_by, 10), runs=3, target=180)

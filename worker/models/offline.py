@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from worker.models.base import ModelRequest, StreamItem
 
-_PAUSE: Final = 0.15
+PAUSE: Final = 0.15
 """Seconds between two numbers that are counted slowly."""
 _CHARACTERS_A_TOKEN = 4
 _WORDS_A_DELTA = 4
@@ -60,7 +60,7 @@ class OfflineModel:
             separator = "\n" if said else ""
             for piece in _pieces(step, turn.asked):
                 if isinstance(step, Count) and step.slowly and piece != "1":
-                    await anyio.sleep(_PAUSE)
+                    await anyio.sleep(PAUSE)
                 else:
                     await anyio.lowlevel.checkpoint()
                 said.append(separator + piece)
