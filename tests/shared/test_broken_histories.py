@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shared.catalog import ModelEntry
 from shared.journal import Journal, encode
 from shared.records import ClearRecord, CompactionRecord
 from shared.repair import open_calls, repair, to_messages
+from tests.double.rules import problem
 from tests.shared.histories import (
     MODEL,
     broken_rule,
@@ -25,10 +27,13 @@ from tests.shared.histories import (
     thinking,
     user,
 )
+from worker.models.base import ModelRequest
+from worker.models.requests import arguments
 
 if TYPE_CHECKING:
     from shared.records import Record
 
+ENTRY = ModelEntry(id=MODEL, name="test")
 # Few turns and ids, some of them what repair makes up itself, so that they collide.
 turns = st.sampled_from(["t1", "t2", "t3"])
 ids = st.sampled_from(["c", "c_1", "c_2", "c_3", "d", "", "b d", "\ud800"])
@@ -133,7 +138,10 @@ def test_any_records_are_repaired_once_and_for_all(history: list[Record], resumi
     ran = [result(resuming, block["id"]) for block in open_calls(whole, resuming)] if resuming else []
     for model in (MODEL, "another"):
         assert broken_rule(to_messages([*whole, *ran], model)) is None
-        assert broken_rule(to_messages([*whole, *ran, user("t10")], model)) is None
+        messages = to_messages([*whole, *ran, user("t10")], model)
+        assert broken_rule(messages) is None
+        request = ModelRequest(model, "system", messages, [], 1000)
+        assert problem({**arguments(request, ENTRY), "stream": True}) is None
 
 
 @given(wrecks(), resumed)
