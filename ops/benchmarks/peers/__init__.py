@@ -17,7 +17,7 @@ from ops.benchmarks.measure import load, spread
 from ops.benchmarks.peers import report
 from ops.benchmarks.peers.agents import OURS, PEERS, Peer
 from ops.benchmarks.peers.install import install
-from ops.benchmarks.peers.run import Taken, measure
+from ops.benchmarks.peers.measuring import Taken, measure
 
 if TYPE_CHECKING:
     import argparse
