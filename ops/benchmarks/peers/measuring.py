@@ -40,9 +40,9 @@ class Taken:
             self.samples.setdefault(key, []).append(sample)
 
     def failed(self, figures: Sequence[Figure], why: str) -> None:
-        """Note why there is none of those that have none."""
+        """Note why there is none of those that have none; nothing where all went well."""
         for figure in figures:
-            if figure.key not in self.samples:
+            if why and figure.key not in self.samples:
                 self.notes.setdefault(figure.key, why)
 
 
