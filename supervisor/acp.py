@@ -1,4 +1,4 @@
-"""`iac-code acp`: the front for one editor over stdio, from the first instruction to the last.
+"""`iac-code acp`: the front for one editor over stdio, until its client is gone.
 
 `initialize` is answered before ZeroMQ, pydantic's models and the rest are imported: an editor shows the
 agent as there when it is answered, and what follows has a second core to come up on.
@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
     from shared.updates import Dialect
     from supervisor.front import Front
+    from supervisor.greeting import Greeting
     from supervisor.server import Server
 
     Started = tuple[subprocess.Popen[bytes], socket.socket] | None
 
 
-def main(dialect: Dialect) -> int:
+def main(dialect: Dialect, greeting: Greeting) -> int:
     """Serve stdin and stdout until the client is gone; the process's exit code.
+
+    `greeting` is what was done with the client's first input.
 
     A start that fails is told in one line on stderr, with code 1.
     """
@@ -48,7 +51,7 @@ def main(dialect: Dialect) -> int:
         sys.stderr.write(f"iac-code: cannot start: {e} Set HOME or IAC_CODE_CONFIG_DIR.\n")
         return 1
     stdout = open_nonblocking(take_stdout(log_fd))
-    code = run_front(_serve, stdout, log_fd, zygote, dialect)
+    code = run_front(_serve, stdout, log_fd, zygote, dialect, greeting)
     logging.shutdown()
     # Nothing is left to be done, and the interpreter's own end takes most of an idle agent's 100 ms.
     os._exit(code)
@@ -81,8 +84,13 @@ def start_zygote(log_fd: int) -> Started:
         return None  # no SEQPACKET here: workers start as plain subprocesses
 
 
-async def _serve(stdout: int, log_fd: int, zygote: Started, dialect: Dialect) -> int:
+async def _serve(stdout: int, log_fd: int, zygote: Started, dialect: Dialect, greeting: Greeting) -> int:
     client = Connection(OutputBuffer(stdout))
+    if greeting.capabilities is not None:
+        client.capabilities = greeting.capabilities
+        client.initialized = True
+        if greeting.unwritten:
+            client.send(greeting.unwritten)
     server: Server | None = None
     ended = anyio.Event()
     async with anyio.create_task_group() as group:
@@ -99,7 +107,7 @@ async def _serve(stdout: int, log_fd: int, zygote: Started, dialect: Dialect) ->
         try:
             async with anyio.create_task_group() as reading:
                 reading.start_soon(cancel_when, ended, reading.cancel_scope)
-                await serve_client(client, 0, front)
+                await serve_client(client, 0, front, greeting.unread)
                 reading.cancel_scope.cancel()
         finally:
             with anyio.CancelScope(shield=True):

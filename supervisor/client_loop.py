@@ -24,14 +24,17 @@ LAST_ANSWERS: Final = 0.5
 NOT_INITIALIZED = "The first request must be initialize."
 
 
-async def serve_client(client: Connection, fd: int, front: Callable[[], Awaitable[Front]]) -> None:
-    """Serve what comes on `fd`; returns at its end, when what was asked for at the last is answered.
+async def serve_client(
+    client: Connection, fd: int, front: Callable[[], Awaitable[Front]], unread: bytes = b""
+) -> None:
+    """Serve `unread`, then what comes on `fd`; returns at its end, when what was asked last is answered.
 
     `front` is asked for when `initialize` has been answered and written, and may take its time then.
     """
     splitter = jsonrpc.LineSplitter()
-    serving: Front | None = None
-    while chunk := await read_chunk(fd):
+    serving = await front() if client.initialized else None
+    while chunk := unread or await read_chunk(fd):
+        unread = b""
         for line in splitter.feed(chunk):
             message = line if isinstance(line, jsonrpc.Malformed) else jsonrpc.parse(line)
             if message is None:

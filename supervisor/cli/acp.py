@@ -1,6 +1,7 @@
 """`iac-code acp`: which agent an editor gets, a private front or the user's shared one.
 
-Nothing heavy is imported before that is known: beside a shared agent this process is a pipe.
+Nothing heavy is imported before that is known, and before an editor that said `initialize` at once has its
+answer: beside a shared agent this process is a pipe.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ def main(argv: list[str]) -> int:
         connected = pipe.connect_or_start() if "--shared" in argv else pipe.connect()
         if connected is not None:
             return pipe.run(connected, bare=dialect == "acp")
+    from supervisor.greeting import greet
+
+    greeting = greet(0, 1)
     from supervisor import acp
 
-    return acp.main(dialect)
+    return acp.main(dialect, greeting)
 
 
 def _dialect(argv: list[str]) -> Dialect | None:

@@ -32,7 +32,7 @@ def test_acp_starts_without_importing_what_it_does_not_need() -> None:
     program = """
 import sys, types
 front = types.ModuleType("supervisor.acp")
-def start(dialect):
+def start(dialect, greeting):
     print(dialect, *sorted({"argparse", "rich", "pydantic", "anyio"} & set(sys.modules)))
     return 7
 front.main = start
@@ -51,7 +51,7 @@ def test_a_bug_is_told_in_one_line_and_recorded_in_the_log(tmp_path: Path) -> No
     program = """
 import sys, types
 front = types.ModuleType("supervisor.acp")
-def broken(dialect): raise RuntimeError("no\\nsuch luck")
+def broken(dialect, greeting): raise RuntimeError("no\\nsuch luck")
 front.main = broken
 sys.modules["supervisor.acp"] = front
 sys.argv = ["iac-code", "acp"]

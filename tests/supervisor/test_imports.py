@@ -50,10 +50,11 @@ def test_a_package_imports_of_ours_only_what_it_may(path: Path) -> None:
         assert imported(path).isdisjoint(NEVER_IN_FRONT)
 
 
-def loaded_by(module: str) -> set[str]:
+def loaded_by(*modules: str) -> set[str]:
     """The top packages that are loaded once `module` was imported in a fresh interpreter."""
     script = (
-        f"import {module}, json, sys; print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
+        f"import {', '.join(modules)}, json, sys\n"
+        "print(json.dumps([name.partition('.')[0] for name in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", script], cwd=ROOT, capture_output=True, env=_env())
     assert done.returncode == 0, done.stderr.decode()
@@ -72,7 +73,11 @@ def test_the_front_loads_no_sdk_and_no_worker(module: str) -> None:
 
 
 def test_initialize_is_answered_before_anything_heavy_is_loaded() -> None:
-    assert loaded_by("supervisor.acp").isdisjoint({"zmq", "pydantic", "psutil", "rich", "prompt_toolkit"})
+    heavy = {"zmq", "pydantic", "psutil", "rich", "prompt_toolkit"}
+    assert loaded_by("supervisor.acp").isdisjoint(heavy)
+    assert loaded_by("supervisor.greeting", "supervisor.pipe").isdisjoint(
+        {*heavy, "anyio", "asyncio", "pydantic_core", "logging"}
+    )
 
 
 def test_a_worker_loads_no_front() -> None:
