@@ -65,21 +65,28 @@ def ssl_context() -> ssl.SSLContext:
 
 
 def warm() -> None:
-    """Do once, before forking, what each worker would else do first. Starts no thread and no event loop.
+    """Do once, before forking, what each worker would else do first. Leaves no thread and no event loop.
 
     The SDK builds its validators for a stream's events at the first event (15 ms) and each kind of block's
-    serializer at its first use (5 ms), so one stream is read here: by the synchronous client, from memory.
+    serializer at its first use (5 ms), so one stream is read here, from memory. By the
+    asynchronous client, as in a worker: what Python writes into code and types as they are first used is
+    then written once, in pages that workers share (1.2 MB of 15.8 less in each).
     """
+    anyio.run(_read_canned)
+
+
+async def _read_canned() -> None:
     nowhere: dict[str, Any] = {"api_key": "none", "base_url": "http://none.invalid", "max_retries": 0}
-    http = anthropic.DefaultAsyncHttpxClient(verify=ssl_context())
-    anthropic.AsyncAnthropic(**nowhere, http_client=http)
     canned = httpx2.MockTransport(lambda _: httpx2.Response(200, content=_CANNED))
-    client = anthropic.Anthropic(**nowhere, http_client=httpx2.Client(transport=canned))
+    http = anthropic.DefaultAsyncHttpxClient(verify=ssl_context(), transport=canned)
     builder = ReplyBuilder()
     # Broken ANTHROPIC_CUSTOM_HEADERS fail here; the user is told by the first real request.
-    with client, contextlib.suppress(anthropic.AnthropicError, ValueError):
-        for event in client.messages.create(model="none", max_tokens=1, messages=[], stream=True):
-            builder.feed(event)
+    with contextlib.suppress(anthropic.AnthropicError, ValueError):
+        async with anthropic.AsyncAnthropic(**nowhere, http_client=http) as client:
+            async for event in await client.messages.create(
+                model="none", max_tokens=1, messages=[], stream=True
+            ):
+                builder.feed(event)
 
 
 def transport(silence: float = SILENCE) -> dict[str, Any]:
