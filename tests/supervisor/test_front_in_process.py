@@ -15,13 +15,13 @@ from shared.store import Store
 from supervisor.connection import Connection
 from supervisor.front import Front
 from supervisor.link import FrontLink
-from supervisor.live import Services
 from supervisor.liveness import Liveness
 from supervisor.methods import Methods
 from supervisor.provision.inprocess import InProcessProvisioner
 from supervisor.registry import Registry
 from supervisor.restarts import BootBreaker
 from supervisor.runtime import RuntimeFolder
+from supervisor.services import Services
 from supervisor.stdio import OutputBuffer
 from supervisor.tasks import FrontTasks
 from tests.supervisor.scripted import ScriptedWorker
