@@ -223,6 +223,8 @@ class WorkerSpec(_Frame):
     session_dir: str
     cwd: str
     dialect: Literal["both", "acp"] = "both"
+    sdk: bool = True
+    """The session's model is asked through the SDK, so a zygote that has not imported it does so first."""
     log: str
     """The log file that stray prints, warnings and stack dumps go to."""
     lifeline_fd: int

@@ -211,6 +211,7 @@ def make_spec(
     folder: Path,
     cwd: str,
     dialect: str,
+    sdk: bool,
     log_path: Callable[[], Path],
 ) -> WorkerSpec:
     """What the worker of that epoch is started with; the provisioner adds the descriptors."""
@@ -224,6 +225,7 @@ def make_spec(
             "session_dir": str(folder),
             "cwd": cwd,
             "dialect": dialect,
+            "sdk": sdk,
             "log": str(log_path()),
             "lifeline_fd": -1,
             "lock_fd": -1,

@@ -11,6 +11,7 @@ from uuid import uuid4
 import anyio
 from anyio import to_thread
 
+from shared.catalog import OFFLINE
 from shared.commands import available_commands
 from shared.errors import INTERNAL_ERROR, RequestError
 from shared.frames import Credit
@@ -319,6 +320,7 @@ class LiveSession:
             folder=self.folder,
             cwd=self.meta.cwd,
             dialect=services.dialect,
+            sdk=self.machine.options["model"] != OFFLINE,
             log_path=services.log_path,
         )
         self.epoch = WorkerEpoch(

@@ -25,6 +25,7 @@ from setproctitle import setproctitle
 
 from shared.frames import WorkerSpec
 from shared.processes import become_subreaper, descendants, die_with_parent, kill_below, signal_all
+from worker import warm
 from worker.scratch import Scratch
 
 MAX_MESSAGE: Final = 64 * 1024
@@ -36,8 +37,10 @@ _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 class Zygote:
     """A dumb loop: read one request, fork or sweep; report exits."""
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, *, sdk: bool) -> None:
         self._link = link
+        self._sdk = sdk
+        """The SDK is imported."""
         self._workers: set[int] = set()
         self._session_dirs: set[str] = set()
         self._wake_read, self._wake_write = os.pipe()
@@ -48,7 +51,7 @@ class Zygote:
         """Until the front is gone; then end everything below."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write)
-        self._send({"op": "warm", "pid": os.getpid()})
+        self._send({"op": "warm", "pid": os.getpid(), "sdk": self._sdk})
         while True:
             readable, _, _ = select.select([self._link.fileno(), self._wake_read], [], [])
             if self._wake_read in readable:
@@ -86,6 +89,10 @@ class Zygote:
         return True
 
     def _fork(self, spec: WorkerSpec, fds: list[int]) -> None:
+        if spec.sdk and not self._sdk:
+            warm.warm_sdk()
+            _freeze()
+            self._sdk = True
         # A thread that held a lock at the fork would leave it held in the child for ever.
         assert threading.active_count() == 1, threading.enumerate()
         try:
@@ -161,13 +168,16 @@ def main() -> None:
     die_with_parent()
     if _is_closed(link):
         return
-    from worker import warm
-
-    warm.warm()
-    gc.collect()
-    gc.freeze()  # so that the collector does not touch, and copy, what children share
+    sdk = warm.warm()
+    _freeze()
     die_with_parent(0)
-    Zygote(link).serve()
+    Zygote(link, sdk=sdk).serve()
+
+
+def _freeze() -> None:
+    """Keep the collector from touching, and so copying, what children share."""
+    gc.collect()
+    gc.freeze()
 
 
 def _is_closed(link: socket.socket) -> bool:

@@ -121,6 +121,8 @@ class Zygote:
         self._link = link
         self._pidfd = open_pidfd(process.pid)
         self._warm = anyio.Event()
+        self._sdk = False
+        """It has imported the SDK too."""
         self._dead = anyio.Event()
         self._gone = anyio.Event()
         self._swept: list[int] = []
@@ -171,6 +173,7 @@ class Zygote:
     def _take(self, message: dict[str, Any], fds: list[int]) -> None:
         match message["op"]:
             case "warm":
+                self._sdk = message["sdk"]
                 self._warm.set()
             case "forked":
                 assert self._pending is not None
@@ -211,7 +214,10 @@ class Zygote:
             self._pending = (key, lifeline_write)
             fds = [lifeline_read, lock_fd] if lock_fd >= 0 else [lifeline_read]
             try:
-                await self._ask({"op": "fork", "spec": spec.encode().decode()}, fds, self._fork_told)
+                within = ANSWER_WITHIN if self._sdk or not spec.sdk else WARM_WITHIN
+                message = {"op": "fork", "spec": spec.encode().decode()}
+                await self._ask(message, fds, self._fork_told, within)
+                self._sdk |= spec.sdk
             except CannotSpawn:
                 os.close(lifeline_write)
                 raise
@@ -230,13 +236,13 @@ class Zygote:
             self._sweep_told = anyio.Event()
             self._swept.clear()
             with contextlib.suppress(CannotSpawn):
-                await self._ask({"op": "sweep", "signal": int(number)}, [], self._sweep_told)
+                await self._ask({"op": "sweep", "signal": int(number)}, [], self._sweep_told, ANSWER_WITHIN)
             return self._swept[-1] if self._swept else 0
 
-    async def _ask(self, message: dict[str, Any], fds: list[int], told: anyio.Event) -> None:
+    async def _ask(self, message: dict[str, Any], fds: list[int], told: anyio.Event, within: float) -> None:
         # Shielded: an answer that nobody waited for would be taken for the next request's.
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(ANSWER_WITHIN):
+            with anyio.move_on_after(within):
                 await self._send(message, fds)
                 await told.wait()
                 return

@@ -10,6 +10,7 @@ import anyio
 import psutil
 import pytest
 
+from shared.credentials import Credentials, save_login
 from tests.e2e.client import start_agent
 from tests.e2e.rig import rig, running_command, until
 
@@ -91,3 +92,19 @@ async def test_a_stopped_worker_of_a_dead_zygote_ends_with_its_front(tmp_path: P
         with anyio.fail_after(10):
             await r.client.process.wait()
         await gone([worker], within=0.2)
+
+
+async def test_the_sdk_is_imported_once_for_all_when_its_first_session_comes(tmp_path: Path) -> None:
+    async with rig(tmp_path, env={"ANTHROPIC_API_KEY": ""}) as r:
+        await r.client.prompt(await r.client.new_session(r.work), "hello")
+        (zygote,) = below(r.client, "iac-code: zygote")
+        without = zygote.memory_info().rss
+        save_login(r.home / "config", Credentials(api_key="sk-double"))
+        for _ in range(2):
+            session = await r.client.new_session(r.work)
+            await r.client.call("session/set_model", {"sessionId": session, "modelId": "claude-haiku-5-5"})
+            answer = await r.client.prompt(session, "@text of the model")
+            assert answer["result"]["stopReason"] == "end_turn"
+            assert r.client.text(session) == "of the model"
+            assert psutil.Process(r.worker_pid(session)).ppid() == zygote.pid
+        assert zygote.memory_info().rss > without + 20 * 2**20
