@@ -35,6 +35,7 @@ def test_a_short_run_loses_and_repeats_nothing() -> None:
 
 
 @pytest.mark.timeout(150)
+@pytest.mark.chaos
 def test_clients_that_come_and_vanish_in_a_short_run_cost_nothing() -> None:
     ended = run("--sessions", "4", "--seconds", "6", "--seed", "12", "--clients", "25")
     assert ended.returncode == 0, ended.stdout + ended.stderr

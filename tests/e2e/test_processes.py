@@ -331,6 +331,7 @@ async def test_boots_that_fail_everywhere_are_not_tried_until_they_may_work(tmp_
         assert answer["result"]["stopReason"] == "end_turn"
 
 
+@pytest.mark.chaos
 async def test_a_client_that_does_not_read_costs_no_memory_and_no_worker(tmp_path: Path) -> None:
     settings = {"unresponsive_after": 2.5, "kill_after_in_turn": 4.0, "kill_after_idle": 4.0}
     async with rig(tmp_path, settings=settings) as r:

@@ -400,7 +400,7 @@ def test_nothing_that_a_model_writes_makes_the_reading_fail(command: str) -> Non
     assert all(path.path.startswith("/") for path in reading.paths)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(_PIECES, min_size=1, max_size=3).map("".join))
 def test_reading_is_bounded_in_time(piece: str) -> None:
     started = time.monotonic()
