@@ -13,13 +13,12 @@ from shared.frames import Ping, Shutdown, WorkerSpec
 from supervisor.provision.base import CannotSpawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from shared.frames import Ack, DataToWorker, Header, ToWorker
+    from shared.meta import Meta
     from supervisor.link import FrontLink
     from supervisor.provision.base import WorkerHandle, WorkerProvisioner
     from supervisor.runtime import RuntimeFolder
+    from supervisor.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -203,30 +202,20 @@ def new_identity() -> str:
     return (b"\x01" + secrets.token_bytes(15)).hex()
 
 
-def make_spec(
-    session_id: str,
-    epoch: int,
-    *,
-    link: FrontLink,
-    folder: Path,
-    cwd: str,
-    dialect: str,
-    sdk: bool,
-    log_path: Callable[[], Path],
-) -> WorkerSpec:
+def make_spec(services: Services, meta: Meta, epoch: int, *, sdk: bool) -> WorkerSpec:
     """What the worker of that epoch is started with; the provisioner adds the descriptors."""
     return WorkerSpec.model_validate(
         {
-            "session_id": session_id,
+            "session_id": meta.session_id,
             "epoch": epoch,
             "identity": new_identity(),
-            "control": link.control_endpoint,
-            "data": link.data_endpoint,
-            "session_dir": str(folder),
-            "cwd": cwd,
-            "dialect": dialect,
+            "control": services.link.control_endpoint,
+            "data": services.link.data_endpoint,
+            "session_dir": str(services.store.folder(meta.session_id)),
+            "cwd": meta.cwd,
+            "dialect": services.dialect,
             "sdk": sdk,
-            "log": str(log_path()),
+            "log": str(services.log_path()),
             "lifeline_fd": -1,
             "lock_fd": -1,
         }

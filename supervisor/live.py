@@ -313,16 +313,7 @@ class LiveSession:
             self._worker_gone.set()
             self.do(self.machine.exited("processes do not start", now, wanted=False, boots_stopped=True))
             return
-        spec = make_spec(
-            self.meta.session_id,
-            number,
-            link=services.link,
-            folder=self.folder,
-            cwd=self.meta.cwd,
-            dialect=services.dialect,
-            sdk=self.machine.options["model"] != OFFLINE,
-            log_path=services.log_path,
-        )
+        spec = make_spec(services, self.meta, number, sdk=self.machine.options["model"] != OFFLINE)
         self.epoch = WorkerEpoch(
             self, spec, services.link, services.provisioner, services.runtime, services.settings.ready_within
         )
