@@ -105,8 +105,6 @@ from shared.credentials import Credentials
 anthropic.warm()
 del os.environ["ANTHROPIC_CUSTOM_HEADERS"]
 anthropic.warm()
-from anthropic.types import TextBlock, ThinkingBlock, ToolUseBlock
-assert all(block.__pydantic_complete__ for block in (TextBlock, ThinkingBlock, ToolUseBlock))
 assert threading.active_count() == 1
 # A thread that Python has joined is the kernel's for a moment longer.
 end = time.monotonic() + 10

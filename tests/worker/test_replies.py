@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from anthropic import Anthropic
+from anthropic import Anthropic, Stream
 
 from worker.models.base import Text, Thinking, Usage
 from worker.models.replies import ReplyBuilder
@@ -42,16 +43,12 @@ def call(index: int, *parts: str, end: bool = True, **start: Any) -> list[dict[s
 
 
 def play(events: list[dict[str, Any]]) -> tuple[ReplyBuilder, list[Any]]:
-    """Feed events through the SDK's own parsing, as they come over the wire."""
-    import json
-
+    """Feed events through the SDK's own decoding, as they come over the wire."""
     body = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=body))
+    sent = httpx2.MockTransport(lambda _: httpx2.Response(200, content=body))
     builder = ReplyBuilder()
-    with Anthropic(
-        api_key="k", base_url="http://h", http_client=httpx2.Client(transport=transport)
-    ) as client:
-        stream = client.messages.create(model="m", max_tokens=1, messages=[], stream=True)
+    with Anthropic(api_key="k", base_url="http://h", http_client=httpx2.Client(transport=sent)) as client:
+        stream = client.post("/v1/messages", body={}, cast_to=object, stream=True, stream_cls=Stream[object])
         return builder, [item for event in stream if (item := builder.feed(event)) is not None]
 
 

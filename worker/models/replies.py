@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from worker.models.base import Reply, Text, Thinking, Usage
 
 if TYPE_CHECKING:
-    from anthropic.types import RawMessageStreamEvent
+    from collections.abc import Mapping
 
 _TEXT_OF: Final = {"text": "text", "thinking": "thinking"}
 _CALLS: Final = ("tool_use", "server_tool_use")
@@ -54,33 +54,34 @@ class ReplyBuilder:
         self._stop_reason: str | None = None
         self._counts: dict[str, int] = {}
 
-    def feed(self, event: RawMessageStreamEvent) -> Text | Thinking | None:
-        """Take one event; the delta to show for it, if any.
+    def feed(self, event: Any) -> Text | Thinking | None:
+        """Take one event, a JSON value; the delta to show for it, if any.
 
         Events of kinds that are not known are passed over, as the API asks of its clients. Raises
-        ValueError for an event of a wrong shape (the SDK does not validate), or that contradicts
-        those before it.
+        ValueError for an event of a wrong shape, or that contradicts those before it.
         """
         try:
             return self._feed(event)
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"an event of the stream makes no sense: {error!r}") from error
 
-    def _feed(self, event: RawMessageStreamEvent) -> Text | Thinking | None:
-        if event.type == "content_block_delta":
-            return self._delta(self._blocks[event.index], event.delta)
-        if event.type == "content_block_start":
-            self._blocks[event.index] = block = _Block(event.content_block.to_dict(mode="json"))
-            start = block.fields.get(_TEXT_OF.get(block.fields["type"], ""))
+    def _feed(self, event: Mapping[str, Any]) -> Text | Thinking | None:
+        kind = event["type"]
+        if kind == "content_block_delta":
+            return self._delta(self._blocks[event["index"]], event["delta"])
+        if kind == "content_block_start":
+            fields = event["content_block"]
+            self._blocks[event["index"]] = block = _Block(fields)
+            start = fields.get(_TEXT_OF.get(fields["type"], ""))
             return self._shown(block, start) if isinstance(start, str) and start else None
-        if event.type == "content_block_stop":
-            self._blocks[event.index].stopped = True
-        elif event.type == "message_start":
-            self._count(event.message.usage)
-        elif event.type == "message_delta":
-            self._stop_reason = event.delta.stop_reason or self._stop_reason
-            self._count(event.usage)
-        elif event.type == "message_stop":
+        if kind == "content_block_stop":
+            self._blocks[event["index"]].stopped = True
+        elif kind == "message_start":
+            self._count(event["message"].get("usage"))
+        elif kind == "message_delta":
+            self._stop_reason = event["delta"].get("stop_reason") or self._stop_reason
+            self._count(event.get("usage"))
+        elif kind == "message_stop":
             self.complete = True
         return None
 
@@ -109,17 +110,18 @@ class ReplyBuilder:
             malformed,
         )
 
-    def _delta(self, block: _Block, delta: Any) -> Text | Thinking | None:
-        if delta.type == "text_delta":
-            return self._shown(block, delta.text)
-        if delta.type == "thinking_delta":
-            return self._shown(block, delta.thinking)
-        if delta.type == "input_json_delta":
-            block.parts.append(delta.partial_json)
-        elif delta.type == "signature_delta":
-            block.signature = delta.signature
-        elif delta.type == "citations_delta":
-            block.citations.append(delta.citation.to_dict(mode="json"))
+    def _delta(self, block: _Block, delta: Mapping[str, Any]) -> Text | Thinking | None:
+        kind = delta["type"]
+        if kind == "text_delta":
+            return self._shown(block, delta["text"])
+        if kind == "thinking_delta":
+            return self._shown(block, delta["thinking"])
+        if kind == "input_json_delta":
+            block.parts.append(delta["partial_json"])
+        elif kind == "signature_delta":
+            block.signature = delta["signature"]
+        elif kind == "citations_delta":
+            block.citations.append(delta["citation"])
         return None
 
     def _shown(self, block: _Block, piece: str) -> Text | Thinking | None:
@@ -128,15 +130,17 @@ class ReplyBuilder:
             return None
         return Thinking(text) if block.fields["type"] == "thinking" else Text(text)
 
-    def _count(self, usage: Any) -> None:
+    def _count(self, usage: Mapping[str, Any] | None) -> None:
         """Counts are cumulative, and a later event may leave one out."""
+        if usage is None:
+            return
         for name in (
             "input_tokens",
             "output_tokens",
             "cache_read_input_tokens",
             "cache_creation_input_tokens",
         ):
-            if isinstance(count := getattr(usage, name, None), int):
+            if isinstance(count := usage.get(name), int):
                 self._counts[name] = count
 
 
