@@ -96,7 +96,7 @@ def _nothing(name: str) -> None:
     """What a point is when no faults are wanted."""
 
 
-fault_point: Final[Callable[[str], None]] = (
-    injector(os.environ["IAC_CODE_FAULTS"]) if os.environ.get("IAC_CODE_FAULTS") else _nothing
-)
+WANTED: Final = bool(os.environ.get("IAC_CODE_FAULTS"))
+
+fault_point: Final[Callable[[str], None]] = injector(os.environ["IAC_CODE_FAULTS"]) if WANTED else _nothing
 """Call it with a point's name where a fault may be wanted. Raises OSError when one says so."""

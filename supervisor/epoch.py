@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 STOP_WITHIN: Final = 2.0
 """Seconds that a worker has to end in good order, and what it left behind to heed SIGTERM."""
 
+_LOOK_EVERY: Final = 0.02
+"""Seconds. The kernel tells nobody when a process that is not one's child ends."""
+
 
 class EpochOwner(Protocol):
     """The session that an epoch works for. Called on the event loop."""
@@ -128,11 +131,13 @@ class WorkerEpoch:
     async def _sweep(self) -> None:
         deadline = anyio.current_time() + STOP_WITHIN
         number = signal.SIGTERM
-        # The kernel tells nobody when a process that is not one's child ends, so this asks again.
-        while await self._left(number):
+        while True:
+            # First too: the fork of a replacement, which the user waits for, would wait for a look (6 ms).
+            await anyio.sleep(_LOOK_EVERY)
+            if not await self._left(number):
+                return
             if anyio.current_time() >= deadline:
                 number = signal.SIGKILL
-            await anyio.sleep(0.02)
 
     async def _left(self, number: signal.Signals) -> bool:
         try:

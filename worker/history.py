@@ -178,6 +178,11 @@ class History:
         self._held.add(records)
         self._written(len(records))
 
+    def close(self) -> None:
+        """Nothing is written any more."""
+        if self._journal is not None:
+            self._journal.close()
+
     def of_turn(self, turn_id: str) -> list[Record]:
         """The turn's records, in order."""
         return list(self._held.turns.get(turn_id, ()))

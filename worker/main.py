@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from pathlib import Path
+from typing import Final
 
 import anyio
 import zmq
@@ -43,6 +44,9 @@ from worker.session import WorkerSession
 from worker.tools.processes import Processes
 
 log = logging.getLogger(__name__)
+
+_TIDY_AFTER: Final = 10.0
+"""Seconds until others' leftovers are looked for: not while the first prompt needs the processor."""
 
 
 def run(spec: WorkerSpec) -> int:
@@ -94,6 +98,7 @@ class _Worker:
             fault_point("worker.ready")
             self._session = WorkerSession(spec, self._publisher, self._client, self._processes)
             self._tasks.start_soon(self._receive_data)
+            await anyio.sleep(_TIDY_AFTER)
             await to_thread.run_sync(remove_abandoned, abandon_on_cancel=True)
         await self._session.close()
         self._publisher.flush()

@@ -17,7 +17,7 @@ from worker import events as ev
 from worker.steps import tool_uses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from shared.records import Record
@@ -28,7 +28,7 @@ INTERRUPTED: Final = "\n[This turn was interrupted before it was done. Prompt ag
 
 
 def updates(
-    records: Sequence[Record], tools: dict[str, Tool[ToolInput]], cwd: Path
+    records: Sequence[Record], tools: Mapping[str, Tool[ToolInput]], cwd: Path
 ) -> Iterator[dict[str, Any]]:
     """Standard updates for all records since the last clear, compacted ones too.
 
@@ -65,7 +65,7 @@ def _reply(record: AssistantRecord) -> Iterator[dict[str, Any]]:
 
 
 def call_update(
-    call: dict[str, Any], result: ToolResultRecord | None, tools: dict[str, Tool[ToolInput]], cwd: Path
+    call: dict[str, Any], result: ToolResultRecord | None, tools: Mapping[str, Tool[ToolInput]], cwd: Path
 ) -> dict[str, Any]:
     """One call as a single update, with its result if it has one."""
     tool = tools.get(call["name"])
@@ -97,7 +97,7 @@ def _described(tool: Tool[ToolInput], raw_input: dict[str, Any], cwd: Path) -> d
 
 
 def later(
-    before: Sequence[Record], now: Sequence[Record], tools: dict[str, Tool[ToolInput]], cwd: Path
+    before: Sequence[Record], now: Sequence[Record], tools: Mapping[str, Tool[ToolInput]], cwd: Path
 ) -> Iterator[dict[str, Any]]:
     """What was recorded while `before` was being replayed, the ends of its open calls first."""
     added = now[len(before) :]

@@ -83,12 +83,14 @@ def _remove(folder: Path, end: float) -> None:
 
 def _others() -> Iterator[Path]:
     with contextlib.suppress(OSError), os.scandir(_place()) as entries:
+        prefix = _prefix()
         for entry in entries:
-            folder = Path(entry.path)
-            with contextlib.suppress(OSError):
-                old = time.time() - folder.lstat().st_mtime > _ABANDONED_AFTER
-                if entry.name.startswith(_prefix()) and old and _is_own(folder):
-                    yield folder
+            if entry.name.startswith(prefix):  # before all else: there may be tens of thousands of others
+                folder = Path(entry.path)
+                with contextlib.suppress(OSError):
+                    old = time.time() - folder.lstat().st_mtime > _ABANDONED_AFTER
+                    if old and _is_own(folder):
+                        yield folder
 
 
 def _place() -> Path:

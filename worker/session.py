@@ -79,6 +79,8 @@ class WorkerSession:
         self._limits: Limits
         self._closing = contextlib.AsyncExitStack()
         self._chosen = ChosenModel()
+        self._prompt: tuple[Any, str] | None = None
+        """The system prompt, after what it was made for."""
         self.options: dict[str, str] = {}
 
     async def open(self, frame: Open) -> None:
@@ -134,6 +136,8 @@ class WorkerSession:
     async def close(self) -> None:
         """The last call, when no tool runs any more."""
         await self._closing.aclose()
+        await self._chosen.aclose()
+        self._history.close()
 
     def swept(self) -> None:
         """Nothing of earlier epochs runs any more."""
@@ -313,14 +317,22 @@ class WorkerSession:
         model = await self._chosen.get(model_id, self._catalog)
         for notice in (*self._limits.untold(), *self._extensions.notices()):
             await self._publisher.publish(ev.Error(f"\n[{notice}]\n"))
-        more = self._extensions.sections()
-        system = await to_thread.run_sync(
-            system_prompt, self._cwd, self._limits.roots, list(self._tools), date.today(), more
-        )
         return Brain(
             model,
             self._catalog.offering(model_id).entry(model_id),
             cast("Any", self.options["thinking"]),
-            system,
+            await self._system_prompt(),
             specs(self._tools),
         )
+
+    async def _system_prompt(self) -> str:
+        """Read anew for each turn, not for each request: a file of it that the turn's own tools change would
+        cost the service's cache all that comes after it."""
+        made_for = (self._turn.id if self._turn else "", self._extensions.sections(), list(self._tools))
+        if self._prompt is None or self._prompt[0] != made_for:
+            _, more, tools = made_for
+            text = await to_thread.run_sync(
+                system_prompt, self._cwd, self._limits.roots, tools, date.today(), more
+            )
+            self._prompt = made_for, text
+        return self._prompt[1]

@@ -15,6 +15,7 @@ def warm() -> bool:
     model is asked through it where new sessions use the offline model.
     """
     import anyio._backends._asyncio
+    import anyio._core._signals
 
     import worker.main
     from worker.tools import load_tools, specs
@@ -28,10 +29,12 @@ def warm() -> bool:
 
 
 def warm_sdk() -> None:
-    """Import the SDK and do what the first request through it would else do."""
+    """Import the SDK, and do what the first turns through it would else do."""
     from worker.models import anthropic
+    from worker.rehearsal import rehearse
 
-    anthropic.warm()
+    anthropic.ssl_context()  # from the user's environment
+    rehearse()
 
 
 def _default_is_offline() -> bool:

@@ -16,7 +16,7 @@ from worker.tools.base import ToolContext
 from worker.tools.processes import Processes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from worker.tools.base import Tool, ToolInput, ToolOutput
 
@@ -28,7 +28,7 @@ class Bench:
     folder: Path
     processes: Processes
     stamps: dict[str, str] = field(default_factory=dict)
-    _tools: dict[str, Tool[ToolInput]] = field(default_factory=load_tools)
+    _tools: Mapping[str, Tool[ToolInput]] = field(default_factory=load_tools)
 
     async def call(self, name: str, **given: Any) -> ToolOutput:
         """One call that must succeed."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -94,27 +92,3 @@ async def test_connections_are_used_again() -> None:
         for _ in range(3):
             await whole(made, asking("@text hi"))
         assert len(double.connections) == 1
-
-
-def test_warming_leaves_one_thread_and_makes_a_client_and_its_first_reply_cheap() -> None:
-    script = """
-import os, threading, time
-os.environ["ANTHROPIC_CUSTOM_HEADERS"] = "x: \\u20ac"
-from worker.models import anthropic
-from shared.credentials import Credentials
-anthropic.warm()
-del os.environ["ANTHROPIC_CUSTOM_HEADERS"]
-anthropic.warm()
-assert threading.active_count() == 1
-# A thread that Python has joined is the kernel's for a moment longer.
-end = time.monotonic() + 10
-while os.path.isdir("/proc/self/task") and len(os.listdir("/proc/self/task")) > 1:
-    assert time.monotonic() < end
-pid = os.fork()
-if pid == 0:
-    started = time.perf_counter()
-    anthropic.anthropic_client(Credentials(api_key="k"))
-    os._exit(0 if time.perf_counter() - started < 0.1 else 1)
-raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, timeout=50)

@@ -55,8 +55,8 @@ def test_every_name_of_its_public_packages_is_what_a_whole_import_makes_of_it() 
 def test_what_no_request_needs_is_not_imported() -> None:
     loaded = run("""
 import json, sys
-from worker.models import anthropic
-anthropic.warm()
+from worker.warm import warm_sdk
+warm_sdk()
 print(json.dumps([*sys.modules]))
 """)
     assert "anthropic._client" in loaded

@@ -8,8 +8,6 @@ raises on malformed tool JSON. The stream ends without an error when the connect
 
 from __future__ import annotations
 
-import contextlib
-import json
 import random
 import time
 from functools import cache
@@ -41,49 +39,11 @@ _CONNECT = 10.0
 _DRAIN = 0.5
 """Seconds given to the end of a body after `message_stop`: read to its end, the connection is used again."""
 
-_CANNED: Final = "".join(
-    f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
-    for event in (
-        {
-            "type": "message_start",
-            "message": {"id": "m", "type": "message", "role": "assistant", "content": []},
-        },
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
-        {"type": "content_block_start", "index": 1, "content_block": {"type": "thinking", "thinking": ""}},
-        {"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "input": {}}},
-        {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 1}},
-        {"type": "message_stop"},
-    )
-).encode()
-"""One event of each kind that the first reply of a worker has."""
-
 
 @cache
 def ssl_context() -> ssl.SSLContext:
     """The process's one TLS context. To read the authorities takes 20-150 ms: forked workers inherit it."""
     return httpx2.create_ssl_context()
-
-
-def warm() -> None:
-    """Do once, before forking, what each worker would else do first. Leaves no thread and no event loop.
-
-    One stream is read, from memory, by the asynchronous client as in a worker: what Python writes into code
-    and types as they are first used is then written once, in pages that workers share (1.2 MB less in each).
-    """
-    anyio.run(_read_canned)
-
-
-async def _read_canned() -> None:
-    nowhere: dict[str, Any] = {"api_key": "none", "base_url": "http://none.invalid", "max_retries": 0}
-    canned = httpx2.MockTransport(lambda _: httpx2.Response(200, content=_CANNED))
-    http = anthropic.DefaultAsyncHttpxClient(verify=ssl_context(), transport=canned)
-    builder = ReplyBuilder()
-    # Broken ANTHROPIC_CUSTOM_HEADERS fail here; the user is told by the first real request.
-    with contextlib.suppress(anthropic.AnthropicError, ValueError):
-        async with anthropic.AsyncAnthropic(**nowhere, http_client=http) as client:
-            async for event in await _post(client, {"model": "none", "max_tokens": 1, "messages": []}):
-                builder.feed(event)
 
 
 async def _post(client: AnyClient, request: dict[str, Any]) -> anthropic.AsyncStream[object]:

@@ -28,7 +28,12 @@ class ChosenModel:
             made = await to_thread.run_sync(
                 make_model, model_id, catalog.offering(model_id), os.environ, config_dir()
             )
-            if self._model is not None:
-                await self._model.aclose()
+            await self.aclose()
             self._id, self._model = model_id, made
         return self._model
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        if self._model is not None:
+            await self._model.aclose()
+            self._model = None

@@ -9,6 +9,7 @@ import importlib
 import logging
 import pkgutil
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from worker.tools.base import Tool, ToolError, ToolInput, ToolOutput
@@ -25,8 +26,9 @@ __all__ = ["describe_invalid_input", "load_tools", "run_tool", "specs"]
 _log = logging.getLogger(__name__)
 
 
-def load_tools() -> dict[str, Tool[ToolInput]]:
-    """Every tool of this package by its name, in the order of the names.
+@cache
+def load_tools() -> Mapping[str, Tool[ToolInput]]:
+    """Every tool of this package by its name, in the order of the names. Looked for once.
 
     Raises ImportError for a module that cannot be imported, and ValueError for two tools of one name.
     """
@@ -38,7 +40,7 @@ def load_tools() -> dict[str, Tool[ToolInput]]:
         if found.name in tools:
             raise ValueError(f"two tools are named {found.name!r}")
         tools[found.name] = cast("Tool[ToolInput]", found)
-    return dict(sorted(tools.items()))
+    return MappingProxyType(dict(sorted(tools.items())))
 
 
 def specs(tools: Mapping[str, Tool[ToolInput]]) -> list[dict[str, Any]]:
