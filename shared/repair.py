@@ -170,12 +170,37 @@ def to_messages(records: Sequence[Record], model: str) -> list[Message]:
         return _messages(records, model)
 
 
+def more_messages(last: Sequence[Message], records: Sequence[Record], model: str) -> list[Message]:
+    """What `to_messages` gives from the message `last` on for a history that grew by `records`.
+
+    They came after the end of a turn, and no compaction or clear is among them.
+    """
+    with collector_paused():
+        refused = {record.turn_id for record in records if record.kind == "turn_end" and _refused(record)}
+        messages = [{**message, "content": list(message["content"])} for message in last]
+        _extend(messages, records, _results(records), refused, model)
+        return messages
+
+
 def _messages(records: Sequence[Record], model: str) -> list[Message]:
     first, summary, results, refused = _window(records)
     messages: list[Message] = []
     if summary is not None:
         _add(messages, "user", [{"type": "text", "text": _SUMMARY.format(plain(summary))}])
-    for record in records[first:]:
+    _extend(messages, records[first:], results, refused, model)
+    if messages and messages[0]["role"] == "assistant":
+        messages.insert(0, {"role": "user", "content": [{"type": "text", "text": _START_LOST}]})
+    return messages
+
+
+def _extend(
+    messages: list[Message],
+    records: Sequence[Record],
+    results: dict[str, ToolResultRecord],
+    refused: set[str],
+    model: str,
+) -> None:
+    for record in records:
         if record.kind == "user" and record.turn_id not in refused:
             blocks = usable_prompt(record.blocks) or [{"type": "text", "text": "(an empty message)"}]
             _add(messages, "user", blocks)
@@ -198,9 +223,6 @@ def _messages(records: Sequence[Record], model: str) -> list[Message]:
             _add(messages, "user", answers)
         elif record.kind == "turn_end" and (note := _note(record)) is not None and messages:
             _add(messages, "user", [{"type": "text", "text": note}])
-    if messages and messages[0]["role"] == "assistant":
-        messages.insert(0, {"role": "user", "content": [{"type": "text", "text": _START_LOST}]})
-    return messages
 
 
 def _refused(end: TurnEndRecord) -> bool:

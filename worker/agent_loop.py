@@ -14,9 +14,8 @@ from uuid import uuid4
 
 from shared.blocks import unique_ids
 from shared.records import AssistantRecord
-from shared.repair import to_messages
 from worker import events as ev
-from worker.compaction import compact, fitted, is_full, used_tokens
+from worker.compaction import compact, is_full, used_tokens
 from worker.models.base import (
     ModelError,
     ModelRequest,
@@ -117,7 +116,7 @@ class AgentLoop:
         request = ModelRequest(
             model=brain.entry.id,
             system=brain.system,
-            messages=fitted(to_messages(self.history.records, model=brain.entry.id), brain.entry.window),
+            messages=self.history.messages(brain.entry.id, brain.entry.window),
             tools=brain.tools,
             max_tokens=brain.entry.max_output,
             thinking=brain.thinking,
@@ -153,7 +152,7 @@ class AgentLoop:
         taken = {
             call["id"]
             for record in self.history.records
-            if isinstance(record, AssistantRecord)
+            if record.kind == "assistant"
             for call in tool_uses(record)
         }
         blocks = unique_ids([self._named(block) for block in reply.blocks], taken)
@@ -197,7 +196,7 @@ def cost(history: History, entry: ModelEntry) -> float | None:
     return sum(
         price.cost(u.get("input", 0), u.get("output", 0), u.get("cache_read", 0), u.get("cache_write", 0))
         for record in history.records
-        if isinstance(record, AssistantRecord) and record.model == entry.id and (u := record.usage)
+        if record.kind == "assistant" and record.model == entry.id and (u := record.usage)
     )
 
 

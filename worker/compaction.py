@@ -8,10 +8,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_core import to_json
-
-from shared.records import AssistantRecord, CompactionRecord
-from shared.repair import to_messages
+from shared.records import CompactionRecord
 from worker.models.base import ModelError, ModelRequest, Reply
 
 if TYPE_CHECKING:
@@ -45,7 +42,7 @@ def used_tokens(records: Sequence[Record]) -> int:
     for record in reversed(records):
         if record.kind in ("compaction", "clear"):
             return 0
-        if isinstance(record, AssistantRecord) and record.usage:
+        if record.kind == "assistant" and record.usage:
             return record.usage.get("input", 0) + record.usage.get("output", 0)
     return 0
 
@@ -55,27 +52,30 @@ def is_full(records: Sequence[Record], window: int) -> bool:
     return used_tokens(records) > FULL * window
 
 
-def fitted(messages: list[dict[str, Any]], window: int) -> list[dict[str, Any]]:
+def fitted(messages: list[dict[str, Any]], window: int, octets: int) -> list[dict[str, Any]]:
     """The messages with over-long results cut, and all but the newest results shrunk if they fill the window.
 
-    Told from the whole messages, not from what the last request took: that was shrunk already, and
-    sending all again because it fitted would flutter.
+    `octets` are those of all the messages as JSON. Told from the whole messages, not from what the last
+    request took: that was shrunk already, and sending all again because it fitted would flutter.
     """
-    # Counted as it is sent, in one go: block by block that took half of the time to build a request.
-    full = len(to_json(messages)) > FULL * window * OCTETS_A_TOKEN
+    full = octets > FULL * window * OCTETS_A_TOKEN
     places = [
-        (message, i)
-        for message in messages
+        (n, i)
+        for n, message in enumerate(messages)
         if message["role"] == "user"
         for i, block in enumerate(message["content"])
         if block["type"] == "tool_result"
     ]
-    for n, (message, i) in enumerate(places):
-        block = message["content"][i]
-        limit = SHRUNK if full and n < len(places) - KEEP_RESULTS else LONGEST_RESULT
+    old = len(places) - KEEP_RESULTS if full else 0
+    fit = list(messages)
+    for place, (n, i) in enumerate(places):
+        block = fit[n]["content"][i]
+        limit = SHRUNK if place < old else LONGEST_RESULT
         if isinstance(block["content"], str) and len(block["content"]) > limit:
-            message["content"][i] = {**block, "content": _cut(block["content"], limit)}
-    return messages
+            if fit[n] is messages[n]:
+                fit[n] = {**messages[n], "content": list(messages[n]["content"])}
+            fit[n]["content"][i] = {**block, "content": _cut(block["content"], limit)}
+    return fit
 
 
 def _cut(text: str, limit: int) -> str:
@@ -88,7 +88,7 @@ async def compact(history: History, brain: Brain, focus: str) -> CompactionRecor
 
     Raises ModelError, HistoryError. `focus` says what the summary should keep above all.
     """
-    messages = fitted(to_messages(history.records, model=brain.entry.id), brain.entry.window)
+    messages = history.messages(brain.entry.id, brain.entry.window)
     before = sum(len(str(message["content"])) for message in messages)
     if not messages:
         return None

@@ -16,6 +16,7 @@ from anyio import to_thread
 from shared.collector import collector_paused
 from shared.journal import Journal, Problem
 from shared.repair import repair
+from worker.conversation import Conversation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ class _Held:
         """Turns that have no end yet."""
         self.grants: dict[str, bool] = {}
         self.stamps: dict[str, str] = {}
+        self.conversation = Conversation()
         self.add(records)
 
     def add(self, records: Sequence[Record]) -> None:
@@ -186,6 +188,10 @@ class History:
     def of_turn(self, turn_id: str) -> list[Record]:
         """The turn's records, in order."""
         return list(self._held.turns.get(turn_id, ()))
+
+    def messages(self, model: str, window: int) -> list[dict[str, Any]]:
+        """What goes to the model, in a window of so many tokens. Not to be changed."""
+        return self._held.conversation.messages(self.records, model, window)
 
     def grants(self) -> Mapping[str, bool]:
         """The user's "always" answers: `tool` or `tool:scope` to allowed or rejected; the newest counts."""
