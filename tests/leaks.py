@@ -89,12 +89,9 @@ def _found(before: Snapshot, folder: str) -> tuple[list[str], list[psutil.Proces
 
 
 def _is_pooled(thread: threading.Thread) -> bool:
-    """A thread of a pool that outlives the test by design: of a running event loop, or trio's cache."""
+    """A thread of a pool that outlives the test by design: of a running event loop."""
     loop: Any = getattr(thread, "loop", None)
-    of_running_loop = (
-        type(thread).__module__.startswith("anyio.") and loop is not None and not loop.is_closed()
-    )
-    return of_running_loop or thread.name.startswith("Trio thread")
+    return type(thread).__module__.startswith("anyio.") and loop is not None and not loop.is_closed()
 
 
 def _descriptors(process: int | str) -> dict[int, str]:

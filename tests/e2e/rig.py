@@ -105,9 +105,9 @@ async def rig(
         assert double.refusals == [], double.refusals
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None:
     """Wait for what other processes do, which no event here tells. Raises TimeoutError."""
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(within):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.02)
 
