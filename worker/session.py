@@ -95,6 +95,7 @@ class WorkerSession:
             self._settings = await to_thread.run_sync(settings.load, config_dir())
             self._catalog = catalog.load(self._settings.models, self.options["model"])
             self._processes.memory_limit = self._settings.memory_limit
+            self._processes.longest = self._settings.longest_command
             limits = self._limits = await to_thread.run_sync(
                 find_limits,
                 self._cwd,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from worker.tools.base import ToolContext
 
 DEFAULT_TIMEOUT: Final = 120.0
-MAXIMUM_TIMEOUT: Final = 600.0
 """Seconds."""
 
 _FRAME: Final = 0.1
@@ -58,7 +57,7 @@ class BashInput(ToolInput):
     command: Annotated[str, Field(min_length=1, description="The command, for bash -c.")]
     timeout: Annotated[
         float | None,
-        Field(gt=0, allow_inf_nan=False, description="Seconds, 120 if not given, at most 600."),
+        Field(gt=0, allow_inf_nan=False, description="Seconds, 120 if not given; the user sets the most."),
     ] = None
     run_in_background: Annotated[
         bool,
@@ -101,7 +100,7 @@ class Bash(Tool[BashInput]):
     async def run(self, args: BashInput, context: ToolContext) -> ToolOutput:
         """Start the shell, and unless it goes to the background wait for it."""
         capture = Capture(spill_path(context.session_dir, context.call_id))
-        limit = min(args.timeout or DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT)
+        limit = min(args.timeout or DEFAULT_TIMEOUT, context.processes.longest)
         environment = {k: v for k, v in context.environment.items() if k not in _WITHOUT} | _ENVIRONMENT
         sandbox, confined = context.sandbox, None
         unconfined = args.unsandboxed or sandbox is None or not sandbox.active
@@ -109,7 +108,7 @@ class Bash(Tool[BashInput]):
         if show is not None and unconfined and not args.run_in_background:
             ran = await run_in_terminal([_SHELL, "-c", args.command], _ENVIRONMENT, limit, context, show)
             if ran is not None:
-                return _result(*ran, limit, [])
+                return _result(*ran, limit, context.processes.longest, [])
         try:
             async with contextlib.AsyncExitStack() as confining:
                 if sandbox is not None:
@@ -140,7 +139,7 @@ class Bash(Tool[BashInput]):
         if confined is not None and text:
             failed = ended.returncode != 0
             notes += await to_thread.run_sync(explain, text, confined, context.cwd, failed)
-        return _result(text, ended, limit, notes)
+        return _result(text, ended, limit, context.processes.longest, notes)
 
 
 async def _show(capture: Capture, context: ToolContext) -> None:
@@ -168,12 +167,12 @@ def _to_background(
     )
 
 
-def _result(output: str, ended: Ended, limit: float, more: list[str]) -> ToolOutput:
+def _result(output: str, ended: Ended, limit: float, longest: float, more: list[str]) -> ToolOutput:
     notes = []
     if ended.timed_out:
         notes.append(
             f"timed out after {limit:g} s and was ended; give a longer timeout "
-            f"(at most {MAXIMUM_TIMEOUT:g} s) or use run_in_background"
+            f"(at most {longest:g} s) or use run_in_background"
         )
     how = describe_exit(ended)
     if how:

@@ -48,11 +48,13 @@ class Processes:
     """Runs a worker's child processes. The worker should be a child subreaper (`shared.processes`).
 
     Use as an async context manager for the life of the worker: `async with Processes() as processes`.
-    Leaving it ends everything. `memory_limit` is in bytes, for all calls together.
+    Leaving it ends everything. `memory_limit` is in bytes, for all calls together;
+    `longest` in seconds, for one that is waited for.
     """
 
     def __init__(self) -> None:
         self.memory_limit = 2 * 1024**3
+        self.longest = 600.0
         self.background: dict[str, BackgroundTask] = {}
         """By id, ended ones too."""
         self._children: dict[str, Child] = {}

@@ -136,6 +136,13 @@ async def test_a_time_out_ends_the_tree_and_keeps_the_output(bash: Bash) -> None
     assert alive(mark) == []
 
 
+async def test_no_time_out_is_longer_than_the_settings_allow(bash: Bash, processes: Processes) -> None:
+    processes.longest = 0.3
+    for asked in ({"timeout": 500}, {}):
+        output = await bash(f"sleep {seconds()}", **asked)
+        assert "timed out after 0.3 s and was ended; give a longer timeout (at most 0.3 s)" in output.text
+
+
 async def test_a_time_out_gives_a_command_two_seconds_to_end_itself(bash: Bash) -> None:
     output = await bash("trap 'sleep 0.2; echo cleaned; exit 5' TERM; echo up; sleep 60 & wait", timeout=0.3)
     assert "cleaned" in output.text
