@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.settings import Settings
-from supervisor.liveness import LATE, PING_EVERY, Liveness, Verdict
+from supervisor.liveness import IDLE_ROUNDS, LATE, PING_EVERY, Liveness, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,15 +124,27 @@ def test_who_was_forgotten_or_never_watched_is_not_judged(liveness: Liveness) ->
     assert run(liveness, 0.0, 60.0) == []
 
 
-def test_everyone_is_pinged_once_a_second(liveness: Liveness) -> None:
-    liveness.watch("a", 0.0)
-    pings = 0
+def pings(liveness: Liveness, turning: set[str]) -> list[str]:
+    """Who is pinged in ten seconds, while these are in a turn."""
+    pinged: list[str] = []
     now = 0.0
+    for key in ("a", "b"):
+        liveness.watch(key, now)
+        liveness.in_turn(key, key in turning)
     while now < 10.0:
         liveness.check(now)
-        pings += len(liveness.pings_due(now))
+        pinged += liveness.pings_due(now)
         now = liveness.next_at(now)
-    assert pings == 10 / PING_EVERY
+    return sorted(pinged)
+
+
+def test_who_is_in_a_turn_is_pinged_each_second_and_who_is_idle_half_as_often(liveness: Liveness) -> None:
+    assert pings(liveness, {"a"}) == ["a"] * int(10 / PING_EVERY) + ["b"] * int(10 / PING_EVERY / IDLE_ROUNDS)
+
+
+def test_all_are_pinged_each_second_where_silence_soon_counts() -> None:
+    hasty = Liveness(SETTINGS.model_copy(update={"unresponsive_after": 1.5}))
+    assert pings(hasty, set()) == ["a"] * 10 + ["b"] * 10
 
 
 def test_nobody_to_watch_is_no_busy_loop(liveness: Liveness) -> None:
