@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import defaultdict
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 from anyio import to_thread
@@ -25,21 +25,23 @@ from supervisor.live import LiveSession
 from supervisor.timestamps import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from supervisor.params import NewParams, OpenParams
     from supervisor.services import Services
+
+_Done = TypeVar("_Done")
 
 LOCK_WITHIN: Final = 3.0
 """Seconds to wait for a session's lock: a killed front's worker may take one to die."""
 
 
 class Registry:
-    """All open sessions. `default_model` is the model of new ones."""
+    """All open sessions. `default_model` tells the model of a new one, and may block."""
 
-    def __init__(self, services: Services, default_model: str) -> None:
+    def __init__(self, services: Services, default_model: Callable[[], str]) -> None:
         self.services = services
-        self.default_model = default_model
+        self._default_model = default_model
         self.live: dict[str, LiveSession] = {}
         self._order: dict[str, anyio.Lock] = defaultdict(anyio.Lock)
 
@@ -54,46 +56,50 @@ class Registry:
 
     async def create(self, params: NewParams, cwd: str) -> LiveSession:
         """A new session, on disk when this returns."""
-        meta = self._new_meta(params, cwd)
-        await self._on_disk(self.services.store.create, meta)
-        live = await self._open(meta, 0)
+
+        def make() -> Meta:
+            meta = self._new_meta(params, cwd, options.defaults(self._default_model()))
+            self.services.store.create(meta)
+            return meta
+
+        live = await self._open(await self._on_disk(make), 0)
         live.machine.servers = params.mcpServers
         return live
 
     async def fork(self, source_id: str, params: OpenParams, cwd: str) -> LiveSession:
         """A new session with the source's history, a complete copy on disk when this returns."""
         source = self.live[source_id].meta if source_id in self.live else await self.stored(source_id)
-        meta = self._new_meta(params, cwd).model_copy(
-            update={"parent": source_id, "title": source.title, "options": source.options}
+        meta = self._new_meta(params, cwd, source.options).model_copy(
+            update={"parent": source_id, "title": source.title}
         )
         await self._on_disk(self.services.store.fork, source_id, meta)
         live = await self._open(meta, 0)
         live.machine.servers = params.mcpServers
         return live
 
-    def _new_meta(self, params: NewParams | OpenParams, cwd: str) -> Meta:
+    def _new_meta(self, params: NewParams | OpenParams, cwd: str, chosen: dict[str, str]) -> Meta:
         now = time.time()
         return Meta(
             session_id=str(uuid.uuid4()),
             cwd=cwd,
             created=now,
             updated=now,
-            options=options.defaults(self.default_model),
+            options=chosen,
             directories=params.additionalDirectories,
             mcp_servers=[server.name for server in params.mcpServers],
         )
 
     async def stored(self, session_id: str) -> Meta:
         """The meta on disk. Raises RequestError for what is no session, or one of a newer version."""
+
+        def read() -> Meta:
+            meta = self.services.store.meta(session_id)
+            return meta.model_copy(update={"options": options.complete(meta.options, self._default_model())})
+
         try:
-            meta = await to_thread.run_sync(self.services.store.meta, session_id)
-        except SessionNotFound:
-            raise unknown_session() from None
+            return await self._on_disk(read)
         except NewerFormat as e:
             raise RequestError(INTERNAL_ERROR, str(e), session_id=session_id) from None
-        except OSError as e:
-            raise _disk_error(e) from e
-        return meta.model_copy(update={"options": options.complete(meta.options, self.default_model)})
 
     async def open(self, session_id: str) -> LiveSession:
         """The session, from disk if it is not open here."""
@@ -197,9 +203,9 @@ class Registry:
             page["nextCursor"] = following
         return page
 
-    async def _on_disk(self, do: Any, *args: Any) -> None:
+    async def _on_disk(self, do: Callable[..., _Done], *args: Any) -> _Done:
         try:
-            await to_thread.run_sync(do, *args)
+            return await to_thread.run_sync(do, *args)
         except SessionNotFound:
             raise unknown_session() from None
         except OSError as e:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -64,7 +65,7 @@ class Server:
         setproctitle("iac-code: supervisor")
         become_subreaper()
         try:
-            chosen, model, models = _settings()
+            chosen, models = _settings()
             root = runtime_root(log.warning)
             runtime = RuntimeFolder(root)
         except (settings.SettingsError, catalog.CatalogError, RuntimeError, OSError) as e:
@@ -83,7 +84,8 @@ class Server:
             dialect=dialect,
             log_path=lambda: logs_dir() / logs.FILE_NAME,
         )
-        registry = Registry(services, model)
+        # Looked up for each new session: the user may log in or out while this runs.
+        registry = Registry(services, partial(catalog.default_model, os.environ, config_dir(), chosen.model))
         if zygote is not None:
             runtime.add(zygote[0].pid)
         kept.keep(services.link.receive_control)
@@ -161,10 +163,10 @@ class Server:
         log.info("front ended")
 
 
-def _settings() -> tuple[settings.Settings, str, catalog.Catalog]:
+def _settings() -> tuple[settings.Settings, catalog.Catalog]:
     chosen = settings.load(config_dir())
-    model = catalog.default_model(os.environ, config_dir(), chosen.model)
-    return chosen, model, catalog.load(chosen.models, model)
+    default = catalog.default_model(os.environ, config_dir(), chosen.model)
+    return chosen, catalog.load(chosen.models, default)
 
 
 def check() -> int:

@@ -115,7 +115,7 @@ async def editor(tmp_path: Path, *scripts: Script) -> AsyncIterator[Editor]:
         )
         tasks.keep(services.link.receive_control)
         tasks.keep(services.link.receive_data)
-        registry = Registry(services, "offline")
+        registry = Registry(services, lambda: "offline")
         front = Front(registry, Methods(registry, catalog.load([], "offline"), bare=True), tasks)
         connection = Connection(OutputBuffer(-1))
         made = Editor(front, connection, str(tmp_path))
