@@ -28,6 +28,8 @@ CHUNK: Final = 256 * 1024
 RECONNECT_WITHIN: Final = 20.0
 """Seconds that an agent which went away has to come back, and to answer."""
 START_WITHIN: Final = 10.0
+QUEUED_WITHIN: Final = 3.0
+"""Seconds that an agent has to take a connection."""
 LAST_ANSWERS: Final = 2.0
 """Seconds for the agent's last answers after the editor's end; it takes half of one at most itself."""
 DIALECT: Final = b'{"jsonrpc":"2.0","method":"_iac-code/dialect","params":{"dialect":"acp"}}\n'
@@ -41,16 +43,23 @@ def socket_path() -> Path:
 
 
 def connect() -> socket.socket | None:
-    """A connection to the shared agent, or None where none runs."""
+    """A connection to the shared agent, or None where none runs, or where it takes none for seconds."""
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        made.connect(str(socket_path()))
-        if same_user(made):
-            return made
-    except (OSError, RuntimeError):
-        pass
-    made.close()
-    return None
+    made.setblocking(False)  # with its queue full, one that hangs would hold up the editor for ever
+    deadline = time.monotonic() + QUEUED_WITHIN
+    while True:
+        try:
+            made.connect(str(socket_path()))
+            if same_user(made):
+                return made
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(0.02)  # nothing tells that there is room in the queue
+                continue
+        except (OSError, RuntimeError):
+            pass
+        made.close()
+        return None
 
 
 def connect_or_start() -> socket.socket | None:
