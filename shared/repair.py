@@ -173,7 +173,7 @@ def to_messages(records: Sequence[Record], model: str) -> list[Message]:
 def more_messages(last: Sequence[Message], records: Sequence[Record], model: str) -> list[Message]:
     """What `to_messages` gives from the message `last` on for a history that grew by `records`.
 
-    They came after the end of a turn, and no compaction or clear is among them.
+    All calls before them have their results, and none of them is a compaction or clear.
     """
     with collector_paused():
         refused = {record.turn_id for record in records if record.kind == "turn_end" and _refused(record)}

@@ -89,7 +89,7 @@ class Settings(BaseModel):
     """Beyond this many, the least recently used idle ones go at once."""
     memory_limit: int = Field(default=2 * 2**30, gt=0)
     """For a worker with its tools, resident."""
-    longest_command: float = Field(default=600.0, gt=0)
+    longest_command: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     """Seconds that a call of bash may take at the most, whatever time-out it asks for."""
     dangerously_allow_outside: bool = False
     """In mode bypass_permissions, also allow unasked what lies outside the session's folders."""

@@ -112,7 +112,7 @@ class Store:
     def _create(self, meta: Meta, history: bytes, spill: Path | None = None) -> Path:
         folder = self.folder(meta.session_id)
         make_private(self._root)
-        # Made under another name, so that a session is there whole or not at all.
+        # Made under another name, so that whatever is killed, a session is there whole or not at all.
         made = self._root / f".new-{meta.session_id}"
         made.mkdir(mode=0o700)
         try:

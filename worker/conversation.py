@@ -1,4 +1,4 @@
-"""The model's messages of one growing history: those of ended turns are made once.
+"""The model's messages of one growing history: those of ended turns and rounds are made once.
 
 A request is built for each round of a turn. From 2,000 messages that took 30 ms, and takes 2 with this.
 """
@@ -26,7 +26,7 @@ class Conversation:
 
     def _forget(self, model: str) -> None:
         self._model = model
-        self._ended = 0
+        self._settled = 0
         """The messages below are those of so many records."""
         self._messages: list[dict[str, Any]] = []
         """All but the last of them, which what follows may go into."""
@@ -36,13 +36,13 @@ class Conversation:
 
     def messages(self, records: Sequence[Record], model: str, window: int) -> list[dict[str, Any]]:
         """What `to_messages` gives for these records, `fitted` into a window of so many tokens."""
-        if model != self._model or _last(records[self._ended :], "compaction", "clear"):
+        if model != self._model or _replaced(records[self._settled :]):
             self._forget(model)
-        new = records[self._ended :]
-        ended = _last(new, "turn_end")
+        new = records[self._settled :]
+        done = _done(new)
         # Not before a compaction in mid-turn: it takes the place of all before it.
-        if ended > _last(new, "compaction", "clear") and self._settle(new[:ended]):
-            new = new[ended:]
+        if done > _replaced(new) and self._settle(new[:done]):
+            new = new[done:]
         rest = self._made(new)
         return fitted([*self._messages, *rest], window, self._octets + len(to_json(rest)))
 
@@ -50,7 +50,7 @@ class Conversation:
         made = self._made(records)
         if not made:
             return False
-        self._ended += len(records)
+        self._settled += len(records)
         *messages, last = made
         self._messages += messages
         self._last = [last]
@@ -58,11 +58,27 @@ class Conversation:
         return True
 
     def _made(self, records: Sequence[Record]) -> list[dict[str, Any]]:
-        if self._ended:
+        if self._settled:
             return more_messages(self._last, records, self._model)
         return to_messages(records, self._model)
 
 
-def _last(records: Sequence[Record], *kinds: str) -> int:
-    """How many records there are up to the last of these kinds; 0 if there is none."""
-    return next((n for n in range(len(records), 0, -1) if records[n - 1].kind in kinds), 0)
+def _replaced(records: Sequence[Record]) -> int:
+    """How many of the records a compaction or a clear replaces, itself included; 0 if there is none."""
+    return next((n for n in range(len(records), 0, -1) if records[n - 1].kind in ("compaction", "clear")), 0)
+
+
+def _done(records: Sequence[Record]) -> int:
+    """How many of the records there are up to the last turn's or round's end, when no call was open."""
+    open_calls: set[str] = set()
+    done = 0
+    for n, record in enumerate(records, 1):
+        if record.kind == "assistant":
+            open_calls |= {block["id"] for block in record.blocks if block.get("type") == "tool_use"}
+        elif record.kind == "tool_result" and record.parent_call_id is None:
+            open_calls.discard(record.call_id)
+            done = n if not open_calls else done
+        elif record.kind == "turn_end":
+            open_calls.clear()
+            done = n
+    return done

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TURNS: Final = 3
-_WITHIN: Final = 5.0
-"""Seconds; a tenth of one is usual."""
+_WITHIN: Final = 3.0
+"""Seconds; a tenth of one is usual, once the SDK is imported."""
 _FILE: Final = "read.txt"
 _RESPONSE: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -122,7 +122,8 @@ async def _session(cwd: Path, session_dir: Path) -> None:
                 await session.prompt(prompt)
                 tasks.cancel_scope.cancel()
         finally:
-            await session.close()
+            with anyio.CancelScope(shield=True):
+                await session.close()
 
 
 class _ToNobody(UnreliableChannel):

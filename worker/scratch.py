@@ -1,7 +1,7 @@
 """A session's folder for temporary files (`TMPDIR` of its commands), and the removal of what others left.
 
 It lies among the system's own temporary files, not in the session's folder: a path of a socket has 107
-bytes at most. Removed when the session ends; where its worker was killed, by the next one that starts.
+bytes at most. Removed when the session ends; where its worker was killed, by another that lives a while.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class WorkerSession:
         self._limits: Limits
         self._closing = contextlib.AsyncExitStack()
         self._chosen = ChosenModel()
-        self._prompt: tuple[Any, str] | None = None
+        self._system: tuple[tuple[str, list[str], list[str]], str] | None = None
         """The system prompt, after what it was made for."""
         self.options: dict[str, str] = {}
 
@@ -330,10 +330,10 @@ class WorkerSession:
         """Read anew for each turn, not for each request: a file of it that the turn's own tools change would
         cost the service's cache all that comes after it."""
         made_for = (self._turn.id if self._turn else "", self._extensions.sections(), list(self._tools))
-        if self._prompt is None or self._prompt[0] != made_for:
+        if self._system is None or self._system[0] != made_for:
             _, more, tools = made_for
             text = await to_thread.run_sync(
                 system_prompt, self._cwd, self._limits.roots, tools, date.today(), more
             )
-            self._prompt = made_for, text
-        return self._prompt[1]
+            self._system = made_for, text
+        return self._system[1]

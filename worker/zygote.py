@@ -64,7 +64,7 @@ class Zygote:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Remove what killed workers could not; what takes longer is removed when a session starts."""
+        """Remove what killed workers could not; what takes longer is left to later workers."""
         end = time.monotonic() + _TIDYING
         # A killed process holds its files until its last thread is gone, which shows when it can be reaped.
         with contextlib.suppress(ChildProcessError):

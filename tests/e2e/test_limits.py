@@ -84,7 +84,7 @@ async def test_a_command_writes_only_where_it_may_until_the_user_says_so(tmp_pat
 
 
 async def test_every_decision_is_audited_with_who_made_it(tmp_path: Path) -> None:
-    settings = {"rules": [{"effect": "deny", "tool": "bash", "command": "rm"}]}
+    settings = {"rules": [{"effect": "deny", "tool": "bash", "command": "rm"}], "longest_command": 0.5}
     async with rig(tmp_path, answer_permission=None, settings=settings) as r:
         (r.work / ".iac-code").mkdir()
         mine = {"effect": "deny", "tool": "glob"}

@@ -70,6 +70,36 @@ def test_a_name_that_the_sdk_has_only_from_a_star_import_is_found() -> None:
     ) == ["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]
 
 
+def test_threads_that_ask_at_once_all_find_it() -> None:
+    assert (
+        run("""
+import json, threading, worker.models, anthropic
+found = []
+def ask():
+    found.append(anthropic.AsyncAnthropicBedrock.__name__)
+threads = [threading.Thread(target=ask) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps(found))
+""")
+        == ["AsyncAnthropicBedrock"] * 4
+    )
+
+
+def test_the_sdks_debug_log_is_set_up_where_it_is_asked_for() -> None:
+    assert (
+        run("""
+import json, logging, os
+os.environ["ANTHROPIC_LOG"] = "debug"
+import worker.models, anthropic
+print(json.dumps(logging.getLogger("anthropic").level))
+""")
+        == 10
+    )
+
+
 def test_a_name_that_the_sdk_does_not_have_is_an_attribute_error() -> None:
     script = """
 import json, worker.models, anthropic, anthropic.types

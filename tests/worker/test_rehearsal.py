@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 SCRIPT = """
 import os, sys, threading, time
+from shared.credentials import Credentials
 from worker.models import anthropic
 from worker import rehearsal
 {before}
 def held():
     found = [f"/proc/self/fd/{{fd}}" for fd in os.listdir("/proc/self/fd")]
     return [os.readlink(fd) for fd in found if os.path.lexists(fd)]
-anthropic.ssl_context()
+anthropic.anthropic_client(Credentials(api_key="none"))
 environment, descriptors = dict(os.environ), held()
 rehearsal.rehearse()
 assert dict(os.environ) == environment
@@ -66,6 +67,41 @@ def test_the_users_settings_proxy_and_credentials_have_no_part_in_it(tmp_path: P
         ANTHROPIC_CUSTOM_HEADERS="x: \u20ac",
     )
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_too_late_it_leaves_nothing_behind_either(tmp_path: Path) -> None:
+    done = play(tmp_path, "rehearsal._WITHIN = 0.02")
+    assert "workers start unrehearsed" in done.stderr
+    assert "TimeoutError" in done.stderr
+
+
+def test_the_sdk_is_imported_whatever_becomes_of_the_rehearsal(tmp_path: Path) -> None:
+    script = """
+import sys
+from worker.warm import warm_sdk
+warm_sdk()
+before = set(sys.modules)
+import anyio, anthropic, httpx2
+from worker.models.anthropic import _post
+async def ask():
+    sent = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"event: ping\\n\\n"))
+    http = anthropic.DefaultAsyncHttpxClient(transport=sent)
+    async with anthropic.AsyncAnthropic(api_key="k", base_url="http://h", http_client=http) as client:
+        async for _ in await _post(client, {"model": "m"}):
+            pass
+anyio.run(ask)
+print(sorted(name for name in sys.modules if name.startswith("anthropic") and name not in before))
+"""
+    for environment in ({"IAC_CODE_FAULTS": "kill@turn.begin"}, {"TMPDIR": "/proc"}):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "ANTHROPIC_API_KEY": "k", "IAC_CODE_CONFIG_DIR": str(tmp_path), **environment},
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+        assert done.stdout == "[]\n", done.stderr
 
 
 def test_where_it_cannot_be_played_the_log_says_so(tmp_path: Path) -> None:

@@ -118,12 +118,12 @@ def test_an_unknown_block_that_was_cut_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "cut", ['{"command": "rm', '{"a": NaN}', "[1]", '"x"', "{} {}", '{"a": "\\ud800"}', "nope"]
+    "cut", ['{"command": "rm', '{"a": NaN}', "[1]", '"x"', "{} {}", '{"a": "\\ud800"}', "\ud800", "nope"]
 )
 def test_input_that_is_no_json_object_is_malformed(cut: str) -> None:
     made = reply(*call(0, cut[:3], cut[3:]), stopped("tool_use"))
     assert made.blocks[0]["input"] == {}
-    assert made.malformed == {"t0": cut}
+    assert made.malformed == {"t0": cut.replace("\ud800", "\ufffd")}
 
 
 def test_a_call_without_deltas_has_the_input_it_started_with() -> None:
@@ -200,8 +200,25 @@ def test_unknown_events_and_deltas_are_passed_over() -> None:
         {"type": "content_block_start", "index": 0},
         {"type": "message_start"},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 5}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": {}}},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": None},
+        },
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "tool_use", "name": "bash"}},
+        {
+            "type": "content_block_start",
+            "index": 1,
+            "content_block": {"type": "tool_use", "id": [], "name": "x"},
+        },
+        {"type": "content_block_start", "index": 1, "content_block": {"type": ["tool_use"]}},
+        {"type": "message_delta", "delta": {"stop_reason": 5}},
+        [],
+        None,
     ],
 )
-def test_events_that_make_no_sense_are_an_error(event: dict[str, Any]) -> None:
+def test_events_that_make_no_sense_are_an_error(event: Any) -> None:
+    builder, _ = play([START, *block(0, {"type": "text", "text": ""}, end=False)])
     with pytest.raises(ValueError, match="makes no sense"):
-        play([START, *block(0, {"type": "text", "text": ""}, end=False), event])
+        builder.feed(event)

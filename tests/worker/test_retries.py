@@ -219,3 +219,9 @@ def test_a_signer_of_a_cloud_that_fails_is_a_matter_of_credentials() -> None:
     found = failure(signer_error("Unable to locate credentials"))
     assert found.auth
     assert "Unable to locate credentials" in found.sentence
+
+
+def test_an_event_nested_without_end_is_a_garbled_reply() -> None:
+    found = classify(RecursionError("maximum recursion depth exceeded"), ASKED)
+    assert found is not None
+    assert found.reason == "The reply was garbled."

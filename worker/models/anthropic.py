@@ -67,7 +67,10 @@ def transport(silence: float = SILENCE) -> dict[str, Any]:
 def anthropic_client(
     credentials: Credentials, base_url: str | None = None, silence: float = SILENCE
 ) -> anthropic.AsyncAnthropic:
-    """A client of the Anthropic API or of a server compatible with it. Cheap after `warm`."""
+    """A client of the Anthropic API or of a server compatible with it. The first imports most of the SDK.
+
+    Raises OSError where the user's certificates cannot be read.
+    """
     return anthropic.AsyncAnthropic(
         api_key=credentials.api_key,
         auth_token=credentials.auth_token,

@@ -1,9 +1,9 @@
-"""Makes the model for an id. The SDK is imported only when one of its models is chosen: it takes 1.5 s."""
+"""Makes the model for an id. The SDK is imported only when one of its models is chosen: it takes a second."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from shared.credentials import HOW_TO_SET, CredentialsError, find_credentials
 from worker.models.base import ModelError
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from shared.catalog import Catalog, ModelEntry
     from worker.models.base import Model
+
+_NO_AUTHORITIES: Final = "The certificates of SSL_CERT_FILE or SSL_CERT_DIR cannot be read ({}): correct it."
 
 
 def make_model(model_id: str, catalog: Catalog, environ: Mapping[str, str], config_dir: Path) -> Model:
@@ -50,6 +52,8 @@ def _anthropic(entry: ModelEntry, environ: Mapping[str, str], config_dir: Path) 
         client = anthropic_client(credentials, environ.get("ANTHROPIC_BASE_URL"))
     except (ValueError, InvalidURL):
         raise ModelError("ANTHROPIC_BASE_URL is not a URL: correct it, or unset it.") from None
+    except OSError as error:
+        raise ModelError(_NO_AUTHORITIES.format(error.strerror)) from None
     return AnthropicModel(client, entry, secrets=secrets)
 
 
@@ -61,20 +65,29 @@ def _cloud(entry: ModelEntry, environ: Mapping[str, str]) -> Model:
             "to the environment of iac-code."
         )
 
-    from anthropic import AnthropicError, AsyncAnthropicBedrock, AsyncAnthropicVertex
+    from anthropic import AnthropicError
 
     from worker.models.anthropic import AnthropicModel, transport
 
-    arguments: dict[str, Any] = transport()
     try:
-        if entry.provider == "bedrock":
-            client: Any = AsyncAnthropicBedrock(**arguments)
-        else:
-            client = AsyncAnthropicVertex(**arguments)
+        client = cloud_client(entry.provider)(**transport())
+    except OSError as error:
+        raise ModelError(_NO_AUTHORITIES.format(error.strerror)) from None
     except (ValueError, AnthropicError) as error:  # no region, contradicting credentials
         raise ModelError(f"Model {entry.id} cannot be asked: {error}", auth=True) from None
     bearer = environ.get("AWS_BEARER_TOKEN_BEDROCK")
     return AnthropicModel(client, entry, secrets=(bearer,) if bearer else ())
+
+
+def cloud_client(provider: str) -> type[Any]:
+    """The SDK's client of a cloud. From its own package: the root would import all of the SDK for it."""
+    if provider == "bedrock":
+        from anthropic.lib.bedrock import AsyncAnthropicBedrock
+
+        return AsyncAnthropicBedrock
+    from anthropic.lib.vertex import AsyncAnthropicVertex
+
+    return AsyncAnthropicVertex
 
 
 def _installed(module: str) -> bool:

@@ -92,7 +92,7 @@ def classify(error: Exception, asked: Asked) -> Failure | None:
         return _of_transport(cause if isinstance(cause, Exception) else error, asked)
     if isinstance(error, (httpx2.HTTPError, httpx2.StreamError)):
         return _of_transport(error, asked)
-    if isinstance(error, ValueError):
+    if isinstance(error, (ValueError, RecursionError)):
         # The SDK decodes each event's JSON and UTF-8; it lets the decoder's own error through.
         return Failure(
             "The reply was garbled.",

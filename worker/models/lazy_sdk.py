@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import sys
+import threading
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import PathFinder, SourceFileLoader
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +26,12 @@ _SDK: Final = "anthropic"
 
 
 def install() -> None:
-    """Make the SDK's packages lazy, from its first import on. Does nothing to what is imported already."""
-    sys.meta_path.insert(0, _Finder())
+    """Make the SDK's packages lazy, from its first import on. Does nothing to what is imported already.
+
+    Not where its debug log is asked for, which its root's `__init__` sets up.
+    """
+    if not os.environ.get("ANTHROPIC_LOG"):
+        sys.meta_path.insert(0, _Finder())
 
 
 class _Finder(MetaPathFinder):
@@ -45,6 +51,8 @@ class _LazyPackage(Loader):
 
     def __init__(self, eager: SourceFileLoader) -> None:
         self._eager = eager
+        self._running_whole = threading.RLock()
+        self._is_run_whole = False
 
     def exec_module(self, module: ModuleType) -> None:
         package = module.__name__
@@ -59,19 +67,25 @@ class _LazyPackage(Loader):
                 found = importlib.import_module(source, package)
                 if attribute is not None:
                     found = getattr(found, attribute)
-            elif package == _SDK and not name.startswith("_"):
+                setattr(module, name, found)
+                return found
+            if package == _SDK and not name.startswith("_"):
                 # From a star import, or no name of the SDK at all: only the whole `__init__` knows.
-                del module.__dict__["__getattr__"]
-                self._eager.exec_module(module)
-                found = getattr(module, name)
-            else:
-                raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
-            setattr(module, name, found)
-            return found
+                self._run_whole(module)
+                if name in module.__dict__:
+                    return module.__dict__[name]
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
 
         module.__dict__["__getattr__"] = __getattr__
         if package != _SDK:  # what a star import of the package asks for
             module.__dict__["__all__"] = [name for name in imports if not name.startswith("_")]
+
+    def _run_whole(self, module: ModuleType) -> None:
+        """Run the root's `__init__` as it is, once; not again within it, where its modules ask too."""
+        with self._running_whole:
+            if not self._is_run_whole:
+                self._is_run_whole = True
+                self._eager.exec_module(module)
 
 
 def _imports(init: ast.Module, *, root: bool) -> dict[str, tuple[str, str | None]] | None:

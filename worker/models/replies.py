@@ -71,6 +71,9 @@ class ReplyBuilder:
             return self._delta(self._blocks[event["index"]], event["delta"])
         if kind == "content_block_start":
             fields = event["content_block"]
+            if fields["type"] in _CALLS:
+                _string(fields["id"])
+                _string(fields["name"])
             self._blocks[event["index"]] = block = _Block(fields)
             start = fields.get(_TEXT_OF.get(fields["type"], ""))
             return self._shown(block, start) if isinstance(start, str) and start else None
@@ -79,7 +82,8 @@ class ReplyBuilder:
         elif kind == "message_start":
             self._count(event["message"].get("usage"))
         elif kind == "message_delta":
-            self._stop_reason = event["delta"].get("stop_reason") or self._stop_reason
+            if (reason := event["delta"].get("stop_reason")) is not None:
+                self._stop_reason = _string(reason)
             self._count(event.get("usage"))
         elif kind == "message_stop":
             self.complete = True
@@ -117,9 +121,9 @@ class ReplyBuilder:
         if kind == "thinking_delta":
             return self._shown(block, delta["thinking"])
         if kind == "input_json_delta":
-            block.parts.append(delta["partial_json"])
+            block.parts.append(_string(delta["partial_json"]))
         elif kind == "signature_delta":
-            block.signature = delta["signature"]
+            block.signature = _string(delta["signature"])
         elif kind == "citations_delta":
             block.citations.append(delta["citation"])
         return None
@@ -142,6 +146,12 @@ class ReplyBuilder:
         ):
             if isinstance(count := usage.get(name), int):
                 self._counts[name] = count
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.100} is no string")
+    return value
 
 
 def _finished(block: _Block, malformed: dict[str, str]) -> dict[str, Any] | None:
@@ -168,7 +178,7 @@ def _finished(block: _Block, malformed: dict[str, str]) -> dict[str, Any] | None
 def _parsed(text: str) -> Any:
     """The JSON value, or None where it is none that could be stored and sent back."""
     try:
-        return from_json(text, allow_inf_nan=False) if text.strip() else {}
+        return from_json(text.encode(), allow_inf_nan=False) if text.strip() else {}
     except ValueError:
         return None
 

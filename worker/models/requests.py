@@ -1,4 +1,4 @@
-"""Turns a `ModelRequest` into the arguments of the SDK's `messages.create`. Pure; copies what it changes.
+"""Turns a `ModelRequest` into the body of a request to `/v1/messages`. Pure; copies what it changes.
 
 The prefix that the service caches must be the same bytes in each request, so nothing here depends on
 time or chance, and the caller's messages are never touched: cache breakpoints go into copies.
@@ -20,7 +20,7 @@ _LEAST_BUDGET: Final = 1_024
 
 
 def arguments(request: ModelRequest, entry: ModelEntry) -> dict[str, Any]:
-    """Keyword arguments for `messages.create`, without `stream`."""
+    """The request's body, without `stream`."""
     max_tokens = min(request.max_tokens, entry.max_output)
     made: dict[str, Any] = {
         "model": request.model.removeprefix(f"{entry.provider}/"),

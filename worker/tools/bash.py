@@ -57,7 +57,11 @@ class BashInput(ToolInput):
     command: Annotated[str, Field(min_length=1, description="The command, for bash -c.")]
     timeout: Annotated[
         float | None,
-        Field(gt=0, allow_inf_nan=False, description="Seconds, 120 if not given; the user sets the most."),
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="Seconds, 120 if not given; at most 600, if the user has not set it.",
+        ),
     ] = None
     run_in_background: Annotated[
         bool,
@@ -170,10 +174,8 @@ def _to_background(
 def _result(output: str, ended: Ended, limit: float, longest: float, more: list[str]) -> ToolOutput:
     notes = []
     if ended.timed_out:
-        notes.append(
-            f"timed out after {limit:g} s and was ended; give a longer timeout "
-            f"(at most {longest:g} s) or use run_in_background"
-        )
+        longer = f"give a longer timeout (at most {longest:g} s) or " if limit < longest else ""
+        notes.append(f"timed out after {limit:g} s and was ended; {longer}use run_in_background")
     how = describe_exit(ended)
     if how:
         notes.append(how)
