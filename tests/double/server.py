@@ -83,11 +83,15 @@ class Double:
     async def stop(self, server: asyncio.Server) -> None:
         """Stop listening and drop every connection."""
         server.close()
+        await self.hang_up()
+        await server.wait_closed()
+
+    async def hang_up(self) -> None:
+        """Drop every connection, also those whose client went away during a long answer."""
         connections = list(self.connections)
         for task in connections:
             task.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
-        await server.wait_closed()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -17,11 +17,14 @@ from tests.e2e.client import PATIENCE, start_agent
 from tests.e2e.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
     from tests.double import Double
     from tests.e2e.client import RawClient
+
+
+ARMED = "armed"
 
 
 @dataclass
@@ -59,6 +62,12 @@ class Rig:
         """The last status told of each tool call."""
         updates = self.client.updates(session_id, "tool_call", "tool_call_update")
         return {u["toolCallId"]: u["status"] for u in updates if "status" in u}
+
+    def arm(self, fault: str) -> Path:
+        """Have one of its `faults` happen to the next process that comes by. The file goes when it does."""
+        armed = self.home.parent / ARMED / fault
+        armed.touch()
+        return armed
 
     def asked(self) -> str:
         """The newest conversation that the model was given, as text."""
@@ -103,6 +112,13 @@ async def rig(
             yield Rig(client, double, home, work)
             assert client.stderr == b""
         assert double.refusals == [], double.refusals
+
+
+def faults(tmp_path: Path, wanted: Iterable[str]) -> dict[str, str]:
+    """An environment in which an agent below `tmp_path` has these faults (`ACTION@POINT#N`) when armed."""
+    armed = tmp_path / ARMED
+    armed.mkdir(exist_ok=True)
+    return {"IAC_CODE_FAULTS": ",".join(f"{fault}:{armed / fault}" for fault in wanted)}
 
 
 async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None:

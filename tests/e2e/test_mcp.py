@@ -50,61 +50,59 @@ def running(log: Path) -> list[int]:
     return [pid for pid in noted if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
 
 
-async def test_sessions_with_different_servers_never_see_each_others_tools(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        a = await new(r, server("good", name="one", TOKEN="s3cret-of-one"))
-        b = await new(r, server("pid", name="two"))
-        c = await r.client.new_session(r.work)
-        # The first turn already has the tools, or waits for the one that it calls.
-        await r.client.prompt(a, '@tool mcp__one__do {"x": 1}\n@text done')
-        assert "done {'x': 1}" in r.asked()
-        assert offered(r) == ["mcp__one__do"]
-        await r.client.prompt(b, "@tool mcp__one__do {}\n@tool mcp__two__do {}\n@text done")
-        assert "There is no tool 'mcp__one__do'" in r.asked()
-        assert offered(r) == ["mcp__two__do"]
-        await r.client.prompt(c, "@text done")
-        assert offered(r) == []
-        assert sorted(r.statuses(b).values()) == ["completed", "failed"]
-        (call,) = [u for u in r.client.updates(a, "tool_call") if u["kind"] == "other"]
-        assert call["title"] == 'one: do {"x": 1}'
+async def test_sessions_with_different_servers_never_see_each_others_tools(r: Rig, tmp_path: Path) -> None:
+    a = await new(r, server("good", name="one", TOKEN="s3cret-of-one"))
+    b = await new(r, server("pid", name="two"))
+    c = await r.client.new_session(r.work)
+    # The first turn already has the tools, or waits for the one that it calls.
+    await r.client.prompt(a, '@tool mcp__one__do {"x": 1}\n@text done')
+    assert "done {'x': 1}" in r.asked()
+    assert offered(r) == ["mcp__one__do"]
+    await r.client.prompt(b, "@tool mcp__one__do {}\n@tool mcp__two__do {}\n@text done")
+    assert "There is no tool 'mcp__one__do'" in r.asked()
+    assert offered(r) == ["mcp__two__do"]
+    await r.client.prompt(c, "@text done")
+    assert offered(r) == []
+    assert sorted(r.statuses(b).values()) == ["completed", "failed"]
+    (call,) = [u for u in r.client.updates(a, "tool_call") if u["kind"] == "other"]
+    assert call["title"] == 'one: do {"x": 1}'
     for path in (tmp_path / "home").rglob("*"):
         assert not path.is_file() or b"s3cret-of-one" not in path.read_bytes(), path
 
 
-async def test_a_tool_is_asked_for_unless_its_server_marks_it_read_only(tmp_path: Path) -> None:
+async def test_a_tool_is_asked_for_unless_its_server_marks_it_read_only(r: Rig) -> None:
     sdk = {"name": "sdk", "command": sys.executable, "env": []}
     sdk["args"] = [str(RAW.with_name("sdk_server.py")), "stdio"]
-    async with rig(tmp_path, answer_permission="reject_once") as r:
-        session = await new(r, sdk)
-        await r.client.prompt(session, '@tool mcp__sdk__echo {"text": "hi"}\n@text done')
-        assert "echo: hi" in r.asked()
-        assert asked_user(r) == []
-        await r.client.prompt(session, '@tool mcp__sdk__write {"text": "hi"}\n@text done')
-        (asked,) = asked_user(r)
-        assert asked["params"]["toolCall"]["rawInput"] == {"text": "hi"}
-        assert "Permission denied." in r.asked()
-        assert "Say please to echo." in json.dumps(r.double.requests[-1].body["system"])
-        commands = r.client.updates(session, "available_commands_update")[-1]["availableCommands"]
-        assert "mcp__sdk__review" in [command["name"] for command in commands]
-        await r.client.prompt(session, "/mcp__sdk__review main.tf")
-        assert "Review main.tf in a short style." in r.asked()
+    r.client.answer_permission = "reject_once"
+    session = await new(r, sdk)
+    await r.client.prompt(session, '@tool mcp__sdk__echo {"text": "hi"}\n@text done')
+    assert "echo: hi" in r.asked()
+    assert asked_user(r) == []
+    await r.client.prompt(session, '@tool mcp__sdk__write {"text": "hi"}\n@text done')
+    (asked,) = asked_user(r)
+    assert asked["params"]["toolCall"]["rawInput"] == {"text": "hi"}
+    assert "Permission denied." in r.asked()
+    assert "Say please to echo." in json.dumps(r.double.requests[-1].body["system"])
+    commands = r.client.updates(session, "available_commands_update")[-1]["availableCommands"]
+    assert "mcp__sdk__review" in [command["name"] for command in commands]
+    await r.client.prompt(session, "/mcp__sdk__review main.tf")
+    assert "Review main.tf in a short style." in r.asked()
 
 
-async def test_a_killed_worker_gets_its_servers_back_and_the_turn_goes_on(tmp_path: Path) -> None:
+async def test_a_killed_worker_gets_its_servers_back_and_the_turn_goes_on(r: Rig, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    async with rig(tmp_path) as r:
-        session = await new(r, server("hangs", log))
-        id_ = await r.client.begin_prompt(session, '@tool mcp__raw__do {"n": 1}\n@text went-on')
-        await until(lambda: log.exists() and "call do" in log.read_text())
-        r.kill_worker(session)
-        await until(lambda: log.read_text().count("call do") == 2)  # read-only, so it may run again
-        await r.client.notify("session/cancel", {"sessionId": session})
-        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "cancelled"
-        assert log.read_text().count("started") == 2
-        assert set(r.statuses(session).values()) == {"failed"}
-        id_ = await r.client.begin_prompt(session, "@text after")
-        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
-        assert offered(r) == ["mcp__raw__do"]
+    session = await new(r, server("hangs", log))
+    id_ = await r.client.begin_prompt(session, '@tool mcp__raw__do {"n": 1}\n@text went-on')
+    await until(lambda: log.exists() and "call do" in log.read_text())
+    r.kill_worker(session)
+    await until(lambda: log.read_text().count("call do") == 2)  # read-only, so it may run again
+    await r.client.notify("session/cancel", {"sessionId": session})
+    assert (await r.client.answer_to(id_))["result"]["stopReason"] == "cancelled"
+    assert log.read_text().count("started") == 2
+    assert set(r.statuses(session).values()) == {"failed"}
+    id_ = await r.client.begin_prompt(session, "@text after")
+    assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+    assert offered(r) == ["mcp__raw__do"]
 
 
 async def test_a_server_that_never_answers_does_not_hold_up_a_turn_for_long(tmp_path: Path) -> None:

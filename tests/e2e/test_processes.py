@@ -234,40 +234,38 @@ async def test_a_zygote_that_hangs_is_replaced(tmp_path: Path) -> None:
         assert (await r.client.prompt(session, "@text still"))["result"]["stopReason"] == "end_turn"
 
 
-async def test_a_sweep_spares_the_background_task_of_another_session(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        a, b = await r.client.new_session(r.work), await r.client.new_session(r.work)
-        nap, left = f"sleep {next(_numbers)}", f"sleep {next(_numbers)}"
-        background = {"command": nap, "run_in_background": True}
-        await r.client.prompt(a, f"@tool bash {json.dumps(background)}\n@text started")
-        id_ = await r.client.begin_prompt(b, f'@tool bash {{"command": "setsid {left}"}}\n@text end')
-        await until(lambda: running_command(nap) and running_command(left))
-        r.kill_worker(b)
-        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
-        await until(lambda: not running_command(left))
-        assert running_command(nap)
+async def test_a_sweep_spares_the_background_task_of_another_session(r: Rig) -> None:
+    a, b = await r.client.new_session(r.work), await r.client.new_session(r.work)
+    nap, left = f"sleep {next(_numbers)}", f"sleep {next(_numbers)}"
+    background = {"command": nap, "run_in_background": True}
+    await r.client.prompt(a, f"@tool bash {json.dumps(background)}\n@text started")
+    id_ = await r.client.begin_prompt(b, f'@tool bash {{"command": "setsid {left}"}}\n@text end')
+    await until(lambda: running_command(nap) and running_command(left))
+    r.kill_worker(b)
+    assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+    await until(lambda: not running_command(left))
+    assert running_command(nap)
 
 
 # The front lives
 
 
-async def test_a_session_is_closed_and_deleted_while_its_worker_is_being_started(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        for method in ("session/close", "session/delete"):
-            session = await r.client.new_session(r.work)
-            id_ = await r.client.begin_prompt(session, "@text never")
-            await r.client.call(method, {"sessionId": session})
-            assert (await r.client.answer_to(id_))["result"]["stopReason"] == "cancelled"
-        closed = await r.client.new_session(r.work)
-        await r.client.prompt(closed, "@text one")
-        armed = await r.client.begin_prompt(closed, "@sleep 30")
-        await until(lambda: r.client.worker(closed) is not None)
-        r.kill_worker(closed)
-        await r.client.call("session/close", {"sessionId": closed})
-        assert (await r.client.answer_to(armed))["result"]["stopReason"] == "cancelled"
-        place = {"sessionId": closed, "cwd": str(r.work), "mcpServers": []}
-        await r.client.call("session/load", place)
-        assert (await r.client.prompt(closed, "@text back"))["result"]["stopReason"] == "end_turn"
+async def test_a_session_is_closed_and_deleted_while_its_worker_is_being_started(r: Rig) -> None:
+    for method in ("session/close", "session/delete"):
+        session = await r.client.new_session(r.work)
+        id_ = await r.client.begin_prompt(session, "@text never")
+        await r.client.call(method, {"sessionId": session})
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "cancelled"
+    closed = await r.client.new_session(r.work)
+    await r.client.prompt(closed, "@text one")
+    armed = await r.client.begin_prompt(closed, "@sleep 30")
+    await until(lambda: r.client.worker(closed) is not None)
+    r.kill_worker(closed)
+    await r.client.call("session/close", {"sessionId": closed})
+    assert (await r.client.answer_to(armed))["result"]["stopReason"] == "cancelled"
+    place = {"sessionId": closed, "cwd": str(r.work), "mcpServers": []}
+    await r.client.call("session/load", place)
+    assert (await r.client.prompt(closed, "@text back"))["result"]["stopReason"] == "end_turn"
 
 
 async def test_a_cleaned_runtime_folder_costs_new_workers_alone(tmp_path: Path) -> None:
@@ -301,13 +299,12 @@ async def test_a_front_without_a_descriptor_left_goes_on(tmp_path: Path) -> None
         assert (await r.client.prompt(other, "@text again"))["result"]["stopReason"] == "end_turn"
 
 
-async def test_a_folder_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
-    async with rig(tmp_path) as r:
-        (tmp_path / "link").symlink_to(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-        os.mkdir(os.fsencode(tmp_path) + b"/\xff")
-        answer = await r.client.request("session/new", {"cwd": str(tmp_path / "link"), "mcpServers": []})
-        assert answer["error"]["code"] == -32602
-        assert "UTF-8" in answer["error"]["data"]["cwd"]
+async def test_a_folder_whose_name_is_no_text_is_refused(r: Rig, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    os.mkdir(os.fsencode(tmp_path) + b"/\xff")
+    answer = await r.client.request("session/new", {"cwd": str(tmp_path / "link"), "mcpServers": []})
+    assert answer["error"]["code"] == -32602
+    assert "UTF-8" in answer["error"]["data"]["cwd"]
 
 
 async def test_boots_that_fail_everywhere_are_not_tried_until_they_may_work(tmp_path: Path) -> None:
@@ -374,17 +371,17 @@ async def test_many_deaths_leave_nothing_behind(tmp_path: Path) -> None:
         assert len(list((r.sessions / session).glob("crash-*.txt"))) <= 10
 
 
-async def test_a_permission_of_a_worker_that_ignores_sigterm_is_denied_cleanly(tmp_path: Path) -> None:
-    async with rig(tmp_path, answer_permission=None) as r:
-        session = await r.client.new_session(r.work)
-        nap = f"sleep {next(_numbers)}"
-        command = f"trap '' TERM; {nap}; true"
-        id_ = await r.client.begin_prompt(session, f"@tool bash {json.dumps({'command': command})}")
-        request = await r.client.wait_for(lambda m: m.get("method") == "session/request_permission")
-        await r.client.respond(request, permission(request, "allow_once"))
-        await until(lambda: running_command(nap))
-        began = time.monotonic()
-        await r.client.notify("session/cancel", {"sessionId": session})
-        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "cancelled"
-        assert time.monotonic() - began < 2
-        await until(lambda: not running_command(nap), within=5)
+async def test_a_permission_of_a_worker_that_ignores_sigterm_is_denied_cleanly(r: Rig) -> None:
+    r.client.answer_permission = None
+    session = await r.client.new_session(r.work)
+    nap = f"sleep {next(_numbers)}"
+    command = f"trap '' TERM; {nap}; true"
+    id_ = await r.client.begin_prompt(session, f"@tool bash {json.dumps({'command': command})}")
+    request = await r.client.wait_for(lambda m: m.get("method") == "session/request_permission")
+    await r.client.respond(request, permission(request, "allow_once"))
+    await until(lambda: running_command(nap))
+    began = time.monotonic()
+    await r.client.notify("session/cancel", {"sessionId": session})
+    assert (await r.client.answer_to(id_))["result"]["stopReason"] == "cancelled"
+    assert time.monotonic() - began < 2
+    await until(lambda: not running_command(nap), within=5)

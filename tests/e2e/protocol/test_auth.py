@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Of these tests' own agents."""
-    return "asyncio"
-
-
 async def test_missing_credentials_are_told_and_can_be_given_in_a_terminal(tmp_path: Path) -> None:
     chosen = {"IAC_CODE_MODEL": "claude-opus-5-5"}
     async with start_agent(tmp_path, env=chosen, wire=Wire()) as client:

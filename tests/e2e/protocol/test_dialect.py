@@ -18,12 +18,6 @@ pytestmark = pytest.mark.anyio
 REFERENCE = {"type", "text", "raw_input", "raw_output"}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Of these tests' own agents."""
-    return "asyncio"
-
-
 async def test_the_bare_standard_has_none_of_the_references_keys(tmp_path: Path) -> None:
     # Every line of it is held to the schema, and to these rules, by `tests.e2e.wire`.
     async with rig(tmp_path, arguments=("--dialect", "acp")) as r:

@@ -42,12 +42,6 @@ METHODS = (
 )
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Of these tests' own agents."""
-    return "asyncio"
-
-
 def any_json(dice: random.Random, depth: int = 0) -> Any:
     """A JSON value of whatever kind."""
     kind = dice.randrange(11 if depth < 3 else 8)

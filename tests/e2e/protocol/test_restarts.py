@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """Of these tests' own agents."""
-    return "asyncio"
-
-
 @asynccontextmanager
 async def agent(home: Path) -> AsyncIterator[RawClient]:
     """An agent with the offline model. Its process group ends by SIGKILL, as some editors do it."""
