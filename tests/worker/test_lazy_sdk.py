@@ -61,6 +61,19 @@ print(json.dumps([*sys.modules]))
 """)
     assert "anthropic._client" in loaded
     assert not [name for name in loaded if name.startswith("anthropic.resources")]
+    assert len([name for name in loaded if name.startswith("anthropic.")]) < 500
+
+
+def test_what_the_sdk_does_with_a_traced_request_is_imported_then() -> None:
+    assert run("""
+import json, sys, worker.models, anthropic
+from opentelemetry.trace import INVALID_SPAN
+import anthropic._base_client as core
+traced = "anthropic.lib._tracing._api_call"
+before = traced in sys.modules
+core.finish_api_call_span(None, INVALID_SPAN, None)
+print(json.dumps([before, traced in sys.modules]))
+""") == [False, True]
 
 
 def test_a_name_that_the_sdk_has_only_from_a_star_import_is_found() -> None:
