@@ -1,9 +1,9 @@
 """Imports the SDK's packages in part: what their `__init__` lists is imported when it is asked for.
 
-`import anthropic` with a client runs 3,400 modules, most of them types of services that nobody calls here: 2.2
-to 2.9 s and 80 MB measured, paid by each agent before its first prompt. What a request through the Messages API
-needs is 330 of them, 0.7 s and 44 MB. A package keeps its names, each taken from where `__init__` would have
-taken it. An `__init__` that does anything but import is run as it is.
+A client takes 3,400 modules, most of them types of services that nobody calls here: 2.2 to 2.9 s and 80 MB
+measured, paid by each agent before its first prompt. What a request through the Messages API needs is 330 of
+them, 0.7 s and 44 MB. A package keeps its names, each taken from where `__init__` would have taken it. An
+`__init__` that does anything but import is run as it is.
 """
 
 from __future__ import annotations
