@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import zmq
 from anyio.abc import SocketAttribute
 from pydantic_core import to_json
 
 from shared import faults, frames
 from shared.catalog import default_model
-from shared.channel import UnreliableChannel
+from shared.channel import UnreliableChannel, bind_router, connect_dealer
 from shared.journal import HISTORY
 from shared.paths import config_dir
 from worker.publisher import Publisher
@@ -88,8 +89,29 @@ async def _play(cwd: Path, session_dirs: Sequence[Path]) -> None:
             }
             tasks.start_soon(model.serve, _answer)
             for session_dir in session_dirs:
+                await _link()
                 await _session(cwd, session_dir)
             tasks.cancel_scope.cancel()
+
+
+async def _link() -> None:
+    """What a worker and its front say first. Its context, which has threads, ends with it."""
+    context = zmq.Context[zmq.Socket[bytes]](io_threads=1)
+    endpoint, identity = "inproc://link", b"\1" * 16
+    front = bind_router(context, endpoint)
+    worker = connect_dealer(context, endpoint, identity)
+    try:
+        worker.send([frames.Hello(pid=os.getpid()).encode()])
+        await front.receive()
+        front.send([identity, frames.Ping(n=1).encode()])
+        for parts in await worker.receive():
+            frames.TO_WORKER.validate_json(parts[0])
+        worker.send([frames.Ack(n=1).encode()])
+        await front.receive()
+    finally:
+        worker.close()
+        front.close()
+        context.term()
 
 
 async def _session(cwd: Path, session_dir: Path) -> None:
@@ -128,7 +150,7 @@ async def _session(cwd: Path, session_dir: Path) -> None:
 
 class _ToNobody(UnreliableChannel):
     def __init__(self) -> None:
-        """Without a socket: a zygote must have no ZeroMQ context."""
+        """Without a socket: nobody would read what is sent."""
 
     def send(self, parts: Sequence[bytes]) -> None:
         """As if it had been sent."""
