@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -17,17 +16,7 @@ from worker.files.diffs import count_changed, region_between, regions_of
 from worker.files.editing import replacements, spliced
 from worker.tools.base import ToolError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Session:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return Session(folder)
 
 
 CASES = {

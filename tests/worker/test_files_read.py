@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Session:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return Session(folder)
-
-
 def lines_of(text: str) -> list[str]:
     return [line.partition("\t")[2] for line in text.split("\n") if "\t" in line]
 

@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Session:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return Session(folder)
-
-
 async def test_a_new_file_needs_no_reading_and_its_folders_are_made(session: Session) -> None:
     output = await session.call("write_file", path="a/b/c.txt", content="one\ntwo\n")
     assert output.text == "Created a/b/c.txt: 2 lines, 8 bytes. Lines: +2 -0."

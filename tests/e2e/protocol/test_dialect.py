@@ -13,6 +13,8 @@ from tests.e2e.wire import Wire
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.e2e.rig import Rig
+
 pytestmark = pytest.mark.anyio
 
 REFERENCE = {"type", "text", "raw_input", "raw_output"}
@@ -53,11 +55,13 @@ async def test_the_bare_standard_has_none_of_the_references_keys(tmp_path: Path)
         assert kinds >= {"user_message_chunk", "agent_thought_chunk", "tool_call", "plan", "usage_update"}
 
 
-async def test_the_dialect_can_be_chosen_in_the_environment_and_is_both_by_default(tmp_path: Path) -> None:
+async def test_the_dialect_can_be_chosen_in_the_environment_and_is_both_by_default(
+    r: Rig, tmp_path: Path
+) -> None:
+    assert "models" in await r.client.call("session/new", {"cwd": str(tmp_path)})
     for env, arguments, bare in (
         ({"IAC_CODE_DIALECT": "acp"}, (), True),
         ({"IAC_CODE_DIALECT": "acp"}, ("--dialect=both",), False),
-        ({}, (), False),
     ):
         async with start_agent(
             tmp_path, env=env, arguments=arguments, wire=Wire("acp" if bare else "both")

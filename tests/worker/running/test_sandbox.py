@@ -175,7 +175,7 @@ async def test_a_link_that_is_swapped_while_running_leads_nowhere(
         "import os, threading, sys\n"
         "os.symlink('in', 'to')\n"
         "def swap():\n"
-        "    for i in range(4000):\n"
+        "    for i in range(1500):\n"
         f"        os.symlink(({str(outside)!r}, 'in')[i % 2], 'next'); os.rename('next', 'to')\n"
         "t = threading.Thread(target=swap); t.start()\n"
         "inside = refused = 0\n"
