@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 import pytest
+from anyio import to_thread
 
+from supervisor.cli.ps import SOCKET_NAME, query
 from tests.e2e.rig import ARMED, faults, rig, until
+from tests.e2e.shared_agent import shared
 from tests.leaks import Snapshot, left
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.rig import Rig
+    from tests.e2e.shared_agent import Shared
 
 
 @pytest.fixture(scope="package")
@@ -123,6 +127,49 @@ async def _warm(agent: Rig) -> None:
     session = await agent.client.new_session(agent.work)
     await agent.client.prompt(session, "@text warm")
     await _close(agent, session)
+
+
+@pytest.fixture(scope="package")
+async def shared_agent(
+    nothing_is_left_in_the_end: None, anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Shared]:
+    """`iac-code serve`, with its zygote."""
+    async with shared(tmp_path_factory.mktemp("shared")) as made:
+        async with made.client() as client:
+            await client.initialize()
+            await client.prompt(await client.new_session(made.work), "@text warm")
+        await _close_all(made)
+        yield made
+
+
+@pytest.fixture
+async def s(shared_agent: Shared, work: Path) -> AsyncIterator[Shared]:
+    """The shared agent as if new: no client, and nothing logged yet. At exit its sessions are closed."""
+    double = shared_agent.double
+    double.requests.clear()
+    yield replace(shared_agent, work=work, logged_before=len(shared_agent.log_lines()))
+    await _close_all(shared_agent)
+    await double.hang_up()
+    assert double.refusals == []
+
+
+async def _close_all(agent: Shared) -> None:
+    """Close the sessions that are open in it; their workers are gone then."""
+    (control,) = agent.socket.parent.glob(f"*/{SOCKET_NAME}")
+    state = await to_thread.run_sync(query, control)
+    assert state is not None
+    for session in state["sessions"]:
+        await to_thread.run_sync(query, control, {"close": session["sessionId"]})
+    processes = psutil.Process(agent.process.pid).children(recursive=True)
+    workers = [process for process in processes if _is_worker(process)]
+    await until(lambda: not any(map(_lives, workers)))
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return " ".join(process.cmdline()).startswith("iac-code: worker")
+    except psutil.NoSuchProcess:
+        return False
 
 
 async def _close(agent: Rig, session: str) -> None:

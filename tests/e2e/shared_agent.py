@@ -38,6 +38,8 @@ class Shared:
     double: Double
     process: Process
     runtime: Path
+    logged_before: int = 0
+    """Lines of the log that are not of this test."""
 
     @property
     def socket(self) -> Path:
@@ -66,9 +68,12 @@ class Shared:
         return process
 
     def log(self) -> list[dict[str, Any]]:
-        """The log of front, zygote and workers."""
-        lines = (self.home / "config" / "logs" / "iac-code.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        """The log of front, zygote and workers, since the test began."""
+        return [json.loads(line) for line in self.log_lines()[self.logged_before :] if line.startswith("{")]
+
+    def log_lines(self) -> list[str]:
+        """The log since the agent was started."""
+        return (self.home / "config" / "logs" / "iac-code.jsonl").read_text().splitlines()
 
     def logged(self, text: str) -> bool:
         """Whether some entry's message has the text."""

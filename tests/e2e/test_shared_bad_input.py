@@ -47,8 +47,8 @@ def connections(s: Shared) -> int:
     return int(state["connections"])
 
 
-async def test_clients_of_every_bad_kind_hurt_nobody(tmp_path: Path) -> None:
-    async with shared(tmp_path) as s, s.client() as good, AsyncExitStack() as open_ones:
+async def test_clients_of_every_bad_kind_hurt_nobody(s: Shared) -> None:
+    async with s.client() as good, AsyncExitStack() as open_ones:
         await good.initialize()
         session = await good.new_session(s.work)
         path = str(s.socket)
@@ -81,8 +81,8 @@ async def test_clients_of_every_bad_kind_hurt_nobody(tmp_path: Path) -> None:
         assert (closed, connections(s)) == ({}, 0), "no dead client keeps it open"
 
 
-async def test_a_client_that_never_reads_is_cut_and_the_others_and_the_worker_go_on(tmp_path: Path) -> None:
-    async with shared(tmp_path) as s, s.client() as good:
+async def test_a_client_that_never_reads_is_cut_and_the_others_and_the_worker_go_on(s: Shared) -> None:
+    async with s.client() as good:
         await good.initialize()
         session = await good.new_session(s.work)
         async with await anyio.connect_unix(str(s.socket)) as stuck:
@@ -107,8 +107,8 @@ async def test_a_client_that_never_reads_is_cut_and_the_others_and_the_worker_go
             assert again.text(session) == good.text(session)
 
 
-async def test_a_flood_of_connections_and_hundreds_of_idle_clients_are_borne(tmp_path: Path) -> None:
-    async with shared(tmp_path) as s, s.client() as good:
+async def test_a_flood_of_connections_and_hundreds_of_idle_clients_are_borne(s: Shared) -> None:
+    async with s.client() as good:
         await good.initialize()
         session = await good.new_session(s.work)
         sockets = []
@@ -179,9 +179,9 @@ async def test_what_is_wrong_in_the_runtime_folder_is_put_right_and_told(tmp_pat
 
 
 async def test_a_session_of_a_newer_version_is_refused_with_a_sentence_and_an_older_one_opens(
-    tmp_path: Path,
+    s: Shared,
 ) -> None:
-    async with shared(tmp_path) as s, s.client() as client:
+    async with s.client() as client:
         await client.initialize()
         session = await client.new_session(s.work)
         await client.prompt(session, "@text kept")

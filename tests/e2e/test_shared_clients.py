@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.e2e.client import RawClient
+    from tests.e2e.shared_agent import Shared
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 READS: dict[str, Any] = {"fs": {"readTextFile": True}}
@@ -32,10 +33,8 @@ def asked(client: RawClient, method: str = "session/request_permission") -> list
     return [message for message in client.messages if message.get("method") == method]
 
 
-async def test_loads_in_mid_stream_join_replay_and_live_updates_without_a_gap_or_a_double(
-    tmp_path: Path,
-) -> None:
-    async with shared(tmp_path) as s, s.client() as a, s.client() as b, s.client() as c:
+async def test_loads_in_mid_stream_join_replay_and_live_updates_without_a_gap_or_a_double(s: Shared) -> None:
+    async with s.client() as a, s.client() as b, s.client() as c:
         for client in (a, b, c):
             await client.initialize()
         session = await a.new_session(s.work)
@@ -73,10 +72,8 @@ async def test_loads_in_mid_stream_join_replay_and_live_updates_without_a_gap_or
         assert replayed.endswith(a.text(session))
 
 
-async def test_only_the_client_that_prompted_is_asked_for_files_and_its_silence_costs_once(
-    tmp_path: Path,
-) -> None:
-    async with shared(tmp_path) as s, s.client() as a, s.client() as b, s.client() as plain:
+async def test_only_the_client_that_prompted_is_asked_for_files_and_its_silence_costs_once(s: Shared) -> None:
+    async with s.client() as a, s.client() as b, s.client() as plain:
         (s.work / "a.txt").write_text("on disk\n")
         for client in (a, b):
             await client.initialize(**READS)
@@ -102,8 +99,8 @@ async def test_only_the_client_that_prompted_is_asked_for_files_and_its_silence_
         assert sum("did not answer within" in entry["message"] for entry in s.log()) == 1
 
 
-async def test_a_client_that_vanishes_while_its_files_are_asked_for_holds_up_nothing(tmp_path: Path) -> None:
-    async with shared(tmp_path) as s, s.client() as b:
+async def test_a_client_that_vanishes_while_its_files_are_asked_for_holds_up_nothing(s: Shared) -> None:
+    async with s.client() as b:
         (s.work / "a.txt").write_text("on disk\n")
         await b.initialize()
         async with s.client() as a:
@@ -121,9 +118,8 @@ async def test_a_client_that_vanishes_while_its_files_are_asked_for_holds_up_not
         assert not s.logged("did not answer within")
 
 
-async def test_a_close_by_one_detaches_it_and_the_last_one_closes(tmp_path: Path) -> None:
+async def test_a_close_by_one_detaches_it_and_the_last_one_closes(s: Shared) -> None:
     async with (
-        shared(tmp_path) as s,
         s.client(answer_permission=None) as a,
         s.client(answer_permission=None) as b,
     ):
@@ -150,8 +146,8 @@ async def test_a_close_by_one_detaches_it_and_the_last_one_closes(tmp_path: Path
         assert refused["error"]["data"]["session_id"] == "Session not found"
 
 
-async def test_two_prompt_at_once_and_one_cancels_the_others(tmp_path: Path) -> None:
-    async with shared(tmp_path) as s, s.client() as a, s.client() as b:
+async def test_two_prompt_at_once_and_one_cancels_the_others(s: Shared) -> None:
+    async with s.client() as a, s.client() as b:
         await a.initialize()
         await b.initialize()
         session = await a.new_session(s.work)
@@ -199,8 +195,8 @@ async def test_a_permission_that_nobody_comes_to_answer_is_denied(tmp_path: Path
             await b.wait_text(session, "awake")
 
 
-async def test_sessions_close_closes_a_live_session_for_all_and_says_what_that_cost(tmp_path: Path) -> None:
-    async with shared(tmp_path) as s, s.client() as a, s.client() as b:
+async def test_sessions_close_closes_a_live_session_for_all_and_says_what_that_cost(s: Shared) -> None:
+    async with s.client() as a, s.client() as b:
         await a.initialize()
         await b.initialize()
         session = await a.new_session(s.work)
@@ -229,9 +225,9 @@ async def test_sessions_close_closes_a_live_session_for_all_and_says_what_that_c
 
 
 async def test_folders_that_a_second_client_adds_in_mid_turn_hold_from_the_next_turn_on(
-    tmp_path: Path,
+    s: Shared, tmp_path: Path
 ) -> None:
-    async with shared(tmp_path) as s, s.client(answer_permission="reject_once") as a, s.client() as b:
+    async with s.client(answer_permission="reject_once") as a, s.client() as b:
         other = tmp_path / "other"
         other.mkdir()
         (other / "f.txt").write_text("of the other folder\n")
@@ -248,9 +244,8 @@ async def test_folders_that_a_second_client_adds_in_mid_turn_hold_from_the_next_
         assert not asked(a), "a read inside the session's folders runs unasked"
 
 
-async def test_the_dialect_is_each_clients_own(tmp_path: Path) -> None:
+async def test_the_dialect_is_each_clients_own(s: Shared) -> None:
     async with (
-        shared(tmp_path) as s,
         s.client(arguments=("--dialect", "acp"), answer_permission="allow_once") as bare,
         s.client() as both,
     ):
