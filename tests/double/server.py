@@ -54,6 +54,9 @@ class Double:
         self.requests: list[Received] = []
         self.window = window
         self.port = 0
+        self.most_at_once = 0
+        """The most answers that were under way at a time; a test may set it back."""
+        self._under_way = 0
         self._log = log
         self._cache = PromptCache()
         self._attempts: dict[tuple[str, int, str], int] = {}
@@ -98,8 +101,14 @@ class Double:
         assert task is not None
         self.connections.add(task)
         try:
-            while (request := await _read(reader)) is not None and await self.answer(request, writer):
-                pass
+            while (request := await _read(reader)) is not None:
+                self._under_way += 1
+                self.most_at_once = max(self.most_at_once, self._under_way)
+                try:
+                    if not await self.answer(request, writer):
+                        break
+                finally:
+                    self._under_way -= 1
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client went away, as clients do
         except asyncio.CancelledError:

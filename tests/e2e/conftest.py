@@ -160,16 +160,7 @@ async def _close_all(agent: Shared) -> None:
     assert state is not None
     for session in state["sessions"]:
         await to_thread.run_sync(query, control, {"close": session["sessionId"]})
-    processes = psutil.Process(agent.process.pid).children(recursive=True)
-    workers = [process for process in processes if _is_worker(process)]
-    await until(lambda: not any(map(_lives, workers)))
-
-
-def _is_worker(process: psutil.Process) -> bool:
-    try:
-        return " ".join(process.cmdline()).startswith("iac-code: worker")
-    except psutil.NoSuchProcess:
-        return False
+    await until(lambda: not agent.workers())
 
 
 async def _close(agent: Rig, session: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import psutil
 
 from tests.double import serving
 from tests.e2e.client import AGENT, offline_environment, start_agent
@@ -78,6 +79,15 @@ class Shared:
     def logged(self, text: str) -> bool:
         """Whether some entry's message has the text."""
         return any(text in entry["message"] for entry in self.log())
+
+    def workers(self) -> list[psutil.Process]:
+        """Its workers that live."""
+        found = []
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                if " ".join(process.cmdline()).startswith("iac-code: worker"):
+                    found.append(process)
+        return found
 
     def history(self, session: str) -> str:
         """As it is on disk."""

@@ -86,8 +86,8 @@ def test_yes_allows_and_edits_show_their_diff(project: Path, environment: dict[s
     assert "\n-a = 1\n+a = 2\n" in done.stdout
 
 
-def test_json_is_the_updates_one_a_line_and_names_the_session(
-    project: Path, environment: dict[str, str]
+def test_json_is_the_updates_one_a_line_and_the_session_goes_on_from_any_folder_in_its_own(
+    project: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     done = ask("--json", "say hello", project=project, environment=environment)
     updates = [json.loads(line) for line in done.stdout.splitlines()]
@@ -98,23 +98,15 @@ def test_json_is_the_updates_one_a_line_and_names_the_session(
         if u["update"]["sessionUpdate"] == "agent_message_chunk"
     ]
     assert "".join(text) == "hello"
-    again = ask("--json", "--session", session_id, "say more", project=project, environment=environment)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    arguments = ("--json", "--session", session_id, "--yes", "run pwd")
+    again = ask(*arguments, project=elsewhere, environment=environment)
+    assert again.returncode == 0
     assert {json.loads(line)["sessionId"] for line in again.stdout.splitlines()} == {session_id}
+    assert f"{project.resolve()}\\n" in again.stdout
     history = project.parent / "home" / "config" / "sessions" / session_id / "history.jsonl"
     assert history.read_text().count('"kind":"turn_end"') == 2
-
-
-def test_a_session_goes_on_from_any_folder_in_its_own(
-    project: Path, environment: dict[str, str], tmp_path: Path
-) -> None:
-    first = ask("--json", "say hello", project=project, environment=environment)
-    session_id = json.loads(first.stdout.splitlines()[0])["sessionId"]
-    (tmp_path / "elsewhere").mkdir()
-    done = ask(
-        "--session", session_id, "--yes", "run pwd", project=tmp_path / "elsewhere", environment=environment
-    )
-    assert done.returncode == 0
-    assert str(project.resolve()) in done.stdout
 
 
 @pytest.mark.parametrize(

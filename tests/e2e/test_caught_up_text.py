@@ -22,7 +22,7 @@ async def test_two_deaths_after_a_reply_was_recorded_show_its_text_once(tmp_path
     faults = [f"kill@journal.synced#{n}:{first}" for n in range(2, 40)]
     faults += [f"kill@turn.ended#{n}:{second}" for n in range(1, 40)]
     async with rig(tmp_path, env={"IAC_CODE_FAULTS": ",".join(faults)}) as r:
-        for _ in range(5):
+        for _ in range(2):
             session = await r.client.new_session(r.work)
             first.touch()
             second.touch()

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-HELD = 6.0
+HELD = 4.5
 """Seconds that each of them is held up: longer than the thresholds below."""
-SETTINGS = {"unresponsive_after": 2.5, "kill_after_in_turn": 4.0, "kill_after_idle": 4.0}
+SETTINGS = {"unresponsive_after": 2.0, "kill_after_in_turn": 3.0, "kill_after_idle": 3.0}
 
 DEBUGGER = """
 import ctypes, os, sys, time

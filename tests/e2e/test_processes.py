@@ -143,7 +143,7 @@ async def test_a_signal_answers_what_is_open_and_a_second_one_ends_at_once(tmp_p
         os.kill(r.worker_pid(session), signal.SIGSTOP)  # so that the end in good order takes its time
         tree = below(r.client)
         r.client.process.terminate()
-        await anyio.sleep(0.1)
+        await r.client.answer_to(id_)  # it has heard the first
         r.client.process.terminate()
         await all_gone(tree)
         assert await r.client.process.wait() == 1
@@ -366,7 +366,7 @@ async def test_many_deaths_leave_nothing_behind(tmp_path: Path) -> None:
 
         await die(5)
         first = costs()
-        await die(25)
+        await die(12)
         await until(lambda: costs() <= first, within=5)
         assert len(list((r.sessions / session).glob("crash-*.txt"))) <= 10
 

@@ -171,7 +171,7 @@ async def test_two_prompt_at_once_and_one_cancels_the_others(s: Shared) -> None:
 
 
 async def test_a_permission_that_nobody_comes_to_answer_is_denied(tmp_path: Path) -> None:
-    async with shared(tmp_path, {"answer_within": 0.5, "hibernate_after": 1}) as s:
+    async with shared(tmp_path, {"answer_within": 0.5, "hibernate_after": 0.5}) as s:
         async with s.client() as a:
             await a.initialize()
             session = await a.new_session(s.work)
@@ -186,10 +186,11 @@ async def test_a_permission_that_nobody_comes_to_answer_is_denied(tmp_path: Path
         async with s.client() as b, s.client() as c:
             await b.initialize()
             await c.initialize()
-            for _ in range(8):
+            for _ in range(2):
                 await b.call("session/load", place(session, s.work))
-                await anyio.sleep(0.3)
+                await until(lambda: not s.workers())
                 await c.call("session/resume", place(session, s.work))
+                await until(lambda: not s.workers())
             assert "the-end" in b.text(session)
             assert (await c.prompt(session, "@text awake"))["result"]["stopReason"] == "end_turn"
             await b.wait_text(session, "awake")

@@ -12,6 +12,7 @@ import anyio
 import psutil
 import pytest
 
+from supervisor.cli.ps import SOCKET_NAME
 from tests.e2e.client import permission
 from tests.e2e.rig import until
 from tests.e2e.shared_agent import COMMAND, place, shared
@@ -26,9 +27,14 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(150)]
 
 async def restarted(s: Shared) -> None:
     """SIGHUP, and wait until the program has started anew."""
-    starts = sum(entry["message"] == "front started" for entry in s.log())
+    before = starts(s)
     os.kill(s.process.pid, signal.SIGHUP)
-    await until(lambda: sum(entry["message"] == "front started" for entry in s.log()) > starts)
+    await until(lambda: starts(s) > before)
+
+
+def starts(s: Shared) -> int:
+    """How often the program has started."""
+    return sum(entry["message"] == "front started" for entry in s.log())
 
 
 async def test_a_restart_answers_what_was_lost_once_and_loads_the_editors_sessions_quietly(
@@ -79,10 +85,15 @@ async def test_a_restart_answers_what_was_lost_once_and_loads_the_editors_sessio
         assert (await a.prompt(session, "@text still"))["result"]["stopReason"] == "end_turn"
         (s.home / "config" / "settings.json").unlink()
         # Signals that come while it starts anew do not end it, and clients that come then wait.
-        os.kill(pid, signal.SIGHUP)
-        for _ in range(20):
+        (control,) = s.socket.parent.glob(f"*/{SOCKET_NAME}")
+
+        def told_again_until_it_ends() -> bool:
             os.kill(pid, signal.SIGHUP)
-            await anyio.sleep(0.05)
+            return not control.exists()
+
+        await until(told_again_until_it_ends)
+        for _ in range(20):
+            os.kill(pid, signal.SIGHUP)  # the next program has not begun to listen for them
         async with s.client() as late:
             await late.initialize()
             await late.call("session/load", place(session, s.work))
@@ -96,13 +107,13 @@ async def test_marked_turns_are_taken_up_after_a_restart_and_after_a_crash(tmp_p
         await a.initialize()
         session = await a.new_session(s.work)
         effect = '@tool bash {"command": "echo once >> effects"}'
-        first = await a.begin_prompt(session, f"@text began\n{effect}\n@sleep 8\n@text first-ends")
+        first = await a.begin_prompt(session, f"@text began\n{effect}\n@sleep 4\n@text first-ends")
         await until(lambda: "once" in s.history(session) and "tool_result" in s.history(session))
         await restarted(s)
         assert (await a.answer_to(first))["error"]["code"] == -32603
         await a.wait_text(session, "first-ends")  # the editor sees it go on
         await until(lambda: s.history(session).count("turn_end") == 1)
-        second = await a.begin_prompt(session, f"@text again\n{effect}\n@sleep 8\n@text second-ends")
+        second = await a.begin_prompt(session, f"@text again\n{effect}\n@sleep 4\n@text second-ends")
         await until(lambda: s.history(session).count("tool_result") == 2)
         os.kill(s.process.pid, signal.SIGKILL)
         await s.process.wait()
