@@ -1,53 +1,30 @@
 """A session's `history.jsonl`: reading it whatever happened to it, and appending so that it is durable.
 
 One record a line. Written by the session's worker alone; anyone may read. Blocking: call from a
-thread. What records mean to each other is not known here: see `shared.repair`.
+thread. The lines themselves: `shared.lines`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import re
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from pydantic import ValidationError
-from pydantic_core import from_json, to_json
-
-from shared.collector import collector_paused
 from shared.durable import read_file, replace_file, sync_folder, write_all
 from shared.faults import fault_point
-from shared.plain import plain
-from shared.records import RECORD, Record
+from shared.lines import Problem, encode, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from shared.records import Record
+
 HISTORY: Final = "history.jsonl"
 SET_ASIDE: Final = "history.bad.jsonl"
 
 _sync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
-# The bare validator: 107 ms for 50,000 lines, where the adapter's own method takes 152.
-_validate: Final[Callable[[bytes], Record]] = RECORD.validator.validate_json
-_SALVAGED: Final = 32 * 2**20
-"""Octets of a bad line that is searched: 300 MB of garbage kept a worker busy until it was taken for hung."""
-_RECORD_STARTS: Final = re.compile(rb'(?=\{"epoch":)')
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What could not be read and was set aside. `line` counts from 1; 0 is the file as a whole."""
-
-    line: int
-    reason: str
-    raw: bytes = field(repr=False)
 
 
 def read(path: Path) -> tuple[list[Record], list[Problem], int]:
@@ -60,110 +37,7 @@ def read(path: Path) -> tuple[list[Record], list[Problem], int]:
         data = read_file(path)
     except FileNotFoundError:
         return [], [Problem(0, f"{path} is missing: the conversation starts empty.", b"")], 0
-    *lines, torn = data.split(b"\n")
-    problems: list[Problem] = []
-    with collector_paused():
-        records = _sound(lines)
-        if records is None:
-            records = _readable(lines, problems)
-    if torn:
-        problems.append(Problem(len(lines) + 1, "the last line was not written to its end", torn))
-    return records, problems, len(data) - len(torn)
-
-
-def _sound(lines: list[bytes]) -> list[Record] | None:
-    """All lines as records, or None if one of them is none. Nothing else in the loop: there are many."""
-    records: list[Record] = []
-    times = 0.0
-    try:
-        for line in lines:
-            record = _validate(line)
-            times += record.time
-            records.append(record)
-    except ValidationError:
-        return None
-    return records if math.isfinite(times) else None
-
-
-def _readable(lines: list[bytes], problems: list[Problem]) -> list[Record]:
-    records: list[Record] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            records.append(_record(line))
-        except ValueError:
-            _salvage(line, number, records, problems)
-    return records
-
-
-def _record(line: bytes) -> Record:
-    record = _validate(line)
-    if not math.isfinite(record.time):
-        # JSON writes it as null, so that it would be lost at the next load.
-        raise ValueError("its time is not a number")
-    return record
-
-
-def _salvage(line: bytes, number: int, records: list[Record], problems: list[Problem]) -> None:
-    """Take what is sound from a line that is no record: records glued to torn ones, or to NULs."""
-    if len(line) > _SALVAGED and line.strip(b"\0"):
-        problems.append(Problem(number, "too long to look for records in it", line))
-        return
-    for piece in _RECORD_STARTS.split(line):
-        text = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], piece.strip(b"\0 \t\r"))
-        if not text and b"\0" not in piece:
-            continue
-        try:
-            records.append(_record(text))
-        except ValidationError as error:
-            reason = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
-            problems.append(Problem(number, reason if text else "filled with NUL bytes", piece))
-        except ValueError as error:
-            problems.append(Problem(number, str(error), piece))
-
-
-def encode(record: Record) -> bytes:
-    """A record's line. What JSON cannot carry (lone surrogates, endless nesting) is replaced.
-
-    Raises ValueError for a record that cannot be written so that it can be read.
-    """
-    try:
-        line = to_json(record)
-        # Read back: what is acknowledged must load. Costs microseconds where the sync costs a millisecond.
-        _validate(line)
-    except ValueError:
-        line = to_json(RECORD.validate_python(plain(record.__dict__)))
-        _validate(line)
-    return line + b"\n"
-
-
-def finished_turns(data: bytes) -> bytes:
-    """The lines of a history up to its last turn's end, without grants: what a fork begins with."""
-    lines = data.split(b"\n")[:-1]
-    while lines and _kind(lines[-1], b"turn_end") != "turn_end":
-        lines.pop()
-    return b"".join(line + b"\n" for line in lines if _kind(line, b"grant") != "grant")
-
-
-def renamed_in_results(data: bytes, old: str, new: str) -> bytes:
-    """The lines with `old` replaced in results. Replies stay: thinking is signed as it is."""
-    old_text, new_text = to_json(old)[1:-1], to_json(new)[1:-1]
-    if old_text not in data:
-        return data
-    return b"\n".join(
-        line.replace(old_text, new_text) if _kind(line, b"tool_result") == "tool_result" else line
-        for line in data.split(b"\n")
-    )
-
-
-def _kind(line: bytes, hint: bytes) -> object:
-    """A record's kind, where the line has `hint` in it; few have, so few are parsed."""
-    if hint not in line:
-        return None
-    try:
-        fields = from_json(line)
-    except ValueError:
-        return None
-    return fields.get("kind") if isinstance(fields, dict) else None
+    return parse(data)
 
 
 class Journal:

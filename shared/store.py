@@ -16,7 +16,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from shared.durable import read_file, replace_file, sync_folder, write_file
-from shared.journal import HISTORY, finished_turns, renamed_in_results
+from shared.journal import HISTORY
+from shared.lines import finished_turns, renamed_in_results
 from shared.lock import LOCK
 from shared.meta import META, Meta, read_meta
 from shared.paths import make_private

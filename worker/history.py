@@ -14,7 +14,7 @@ import anyio
 from anyio import to_thread
 
 from shared.collector import collector_paused
-from shared.journal import Journal, Problem
+from shared.journal import Journal
 from shared.repair import repair
 from worker.conversation import Conversation
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from shared.lines import Problem
     from shared.records import Record
 
 

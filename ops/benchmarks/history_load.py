@@ -8,11 +8,12 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from pydantic_core import from_json
 
 from ops.benchmarks.agent import ms_since
 from ops.benchmarks.measure import Benchmark, Sample
-from shared.journal import encode
+from shared.lines import encode
 from tests.shared.histories import whole_turn
 from worker.history import History
 
@@ -27,7 +28,7 @@ def _lines() -> Iterator[bytes]:
     for n in count():
         for record in whole_turn(f"turn-{n}", *(f"toolu_{n}_{call}" for call in range(3))):
             if record.kind == "tool_result":
-                record = record.model_copy(update={"text": "line of output\n" * 16})
+                record = replace(record, text="line of output\n" * 16)
             yield encode(record)
 
 

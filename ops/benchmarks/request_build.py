@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ops.benchmarks.agent import ms_since
 from ops.benchmarks.measure import Benchmark, Sample
 from shared.catalog import load
@@ -29,7 +31,7 @@ def _conversation() -> list[Record]:
     # A turn has four messages: what the user says, the calls, their results, the answer.
     for n in range(_MESSAGES // 4):
         records += [
-            record.model_copy(update={"text": _OUTPUT}) if record.kind == "tool_result" else record
+            replace(record, text=_OUTPUT) if record.kind == "tool_result" else record
             for record in whole_turn(f"turn-{n}", *(f"toolu_{n}_{call}" for call in range(3)))
         ]
     return records

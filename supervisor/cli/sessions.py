@@ -12,6 +12,7 @@ from rich import box
 from rich.table import Table
 
 from shared import journal, paths
+from shared.lines import encode
 from shared.lock import SessionHeld, SessionLock
 from shared.store import NewerFormat, SessionNotFound, Store
 from supervisor.cli.failure import CommandError
@@ -59,7 +60,7 @@ def show(session_id: str, *, as_json: bool) -> int:
     screen = console()
     for record in records:
         if as_json:
-            print(record.model_dump_json())
+            print(encode(record).decode(), end="")
         else:
             show_record(record, screen)
     for problem in problems:

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.catalog import ModelEntry
-from shared.journal import Journal, encode
+from shared.journal import Journal
+from shared.lines import encode
 from shared.repair import open_calls, repair, to_messages
 from tests.double.rules import problem
 from tests.shared.generated import histories

@@ -16,7 +16,8 @@ import pytest
 
 from shared import journal as journal_module
 from shared.faults import injector
-from shared.journal import SET_ASIDE, Journal, encode, finished_turns, read
+from shared.journal import SET_ASIDE, Journal, read
+from shared.lines import encode, finished_turns
 from tests.shared.histories import call, end, grant, reply, result, text, user, whole_turn
 
 if TYPE_CHECKING:
@@ -116,7 +117,10 @@ def test_a_bad_line_is_set_aside_and_what_follows_loads(path: Path, bad: bytes) 
     assert aside.read_bytes() == bad + b"\n"
 
 
-@pytest.mark.parametrize("glue", [b"\0" * 700, b'{"epoch":0,"time":1,"kind":"us', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "glue",
+    [b"\0" * 700, b'{"epoch":0,"time":1,"kind":"us', b'{"kind":"user","epoch":0,"ti', b"\xff\xfe"],
+)
 def test_a_record_glued_to_what_was_torn_is_not_lost(path: Path, glue: bytes) -> None:
     first, second, third = user("t1"), reply("t1", text("a")), end("t1")
     path.write_bytes(encode(first) + glue + encode(second).strip() + encode(third))
@@ -243,8 +247,8 @@ def test_a_kill_in_an_append_leaves_a_history_that_loads(path: Path, point: str,
     first, second, third = user("t1"), reply("t1", text("hi")), end("t1")
     path.write_bytes(encode(first))
     code = (
-        "import pathlib, sys; from shared.journal import Journal; from shared.records import RECORD\n"
-        "j = Journal(pathlib.Path(sys.argv[1])); j.load(); j.append([RECORD.validate_json(sys.argv[2])])"
+        "import pathlib, sys; from shared.journal import Journal; from shared.lines import decode\n"
+        "j = Journal(pathlib.Path(sys.argv[1])); j.load(); j.append([decode(sys.argv[2].encode())])"
     )
     environment = {
         **os.environ,

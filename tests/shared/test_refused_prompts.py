@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shared.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from shared.records import AssistantRecord, Record, TurnEndRecord, UserRecord
 from shared.repair import to_messages
@@ -9,7 +11,7 @@ from shared.repair import to_messages
 
 def turn(turn_id: str, said: str, reply: str | None, error: int | None = None) -> list[Record]:
     """A turn's records."""
-    stamp = {"epoch": 1, "time": float(len(turn_id)), "turn_id": turn_id}
+    stamp: dict[str, Any] = {"epoch": 1, "time": float(len(turn_id)), "turn_id": turn_id}
     records: list[Record] = [UserRecord(**stamp, blocks=[{"type": "text", "text": said}])]
     if reply is not None:
         blocks = [{"type": "text", "text": reply}]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.faults import injector
-from shared.journal import Journal, encode, read
+from shared.journal import Journal, read
+from shared.lines import encode
 from shared.meta import Meta
 from shared.records import FORMAT_VERSION, ToolResultRecord
 from shared.repair import repair

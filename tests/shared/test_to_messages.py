@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from shared.records import ClearRecord, CompactionRecord
@@ -203,7 +204,7 @@ def test_records_are_not_changed_by_building_messages() -> None:
         reply("t2", text("c")),
         reply("t2", text("d")),
     ]
-    copies = [record.model_copy(deep=True) for record in records]
+    copies = [deepcopy(record) for record in records]
     to_messages(records, MODEL)
     assert records == copies
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from shared import journal
+from shared.lines import encode
 from shared.lock import SessionLock
 from shared.meta import Meta
 from shared.records import (
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-OF_TURN = {"epoch": 1, "time": 1.0, "turn_id": "t1"}
+OF_TURN: dict[str, Any] = {"epoch": 1, "time": 1.0, "turn_id": "t1"}
 TURN: list[Record] = [
     UserRecord(**OF_TURN, blocks=[{"type": "text", "text": "make it so"}]),
     AssistantRecord(
@@ -93,7 +94,7 @@ def test_a_title_cannot_steer_the_terminal(
 
 
 def test_show_tells_the_conversation(stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
-    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(journal.encode, TURN)))
+    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(encode, TURN)))
     assert sessions.show("s1", as_json=False) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line]
     assert shown == ["› make it so", "Making it.", '→ bash {"command": "make so"}', "✗ bash failed"]
@@ -102,7 +103,7 @@ def test_show_tells_the_conversation(stored: Callable[..., Path], capsys: pytest
 def test_show_as_json_gives_every_record(
     stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(journal.encode, TURN)))
+    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(encode, TURN)))
     sessions.show("s1", as_json=True)
     kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
     assert kinds == ["user", "assistant", "tool_start", "tool_result", "turn_end"]
@@ -112,7 +113,7 @@ def test_show_tells_what_cannot_be_read_and_shows_the_rest(
     stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = stored("s1") / journal.HISTORY
-    history.write_bytes(b"garbage\n" + b"".join(map(journal.encode, TURN)))
+    history.write_bytes(b"garbage\n" + b"".join(map(encode, TURN)))
     before = history.read_bytes()
     assert sessions.show("s1", as_json=False) == 0
     shown = capsys.readouterr()

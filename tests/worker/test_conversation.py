@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pydantic_core import to_json
 
 from shared.records import ClearRecord, CompactionRecord
@@ -41,7 +42,7 @@ def turn(number: int, kind: str) -> list[Record]:
         case "cleared":
             return [ClearRecord(epoch=1, time=0.0)]
         case "refused":
-            return [user(name, text(LARGE)), end(name).model_copy(update={"error": REFUSED})]
+            return [user(name, text(LARGE)), replace(end(name), error=REFUSED)]
         case "cancelled":
             return [user(name), reply(name, thinking("hm")), end(name, "cancelled")]
     return [user(name), reply(name, thinking("hm"), *calls), *ran, reply(name, text("done")), end(name)]

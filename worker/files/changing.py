@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,7 +16,7 @@ from anyio import to_thread
 
 from worker.boundaries import resolve
 from worker.files.content import Content, content_of, digest, read_up_to
-from worker.files.decoding import Encoding, read_text
+from worker.files.decoding import UTF8, Encoding, detect, read_text
 from worker.files.diffs import Region, count_changed, diff_content
 from worker.files.editor import same_text, unsaved_key, unsaved_stamp, unsaved_text, written_by_editor
 from worker.files.opening import MissingError, Reach, open_file
@@ -27,25 +28,36 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from worker.files.editing import Replacement
     from worker.tools.base import ToolContext
 
 _EDITABLE = 64 * 2**20
 """Octets; a larger file is no work for a model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """What a plan starts from. `encoding` None is a binary file; `data` None a file that does not exist."""
 
     data: bytes | None
-    text: str
     encoding: Encoding | None
+    unsaved: str | None = None
+    """What the editor has in place of `data`."""
+
+    @cached_property
+    def text(self) -> str:
+        """All of it; empty for a file that is binary or does not exist."""
+        if self.unsaved is not None or self.data is None or self.encoding is None:
+            return self.unsaved or ""
+        return self.encoding.decode(self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a plan came to: the old text as it read it, the new one, and how to tell it."""
+    """What a plan came to: the old text as it read it, the new one, and how to tell it.
+
+    `encoding` makes bytes of the new text. With `shown_in`, both have a character for each octet, and are
+    shown in that encoding.
+    """
 
     old: str
     text: str
@@ -53,8 +65,14 @@ class Change:
     regions: list[Region]
     told: str
     notes: list[str] = field(default_factory=list)
-    places: list[Replacement] = field(default_factory=list)
-    """Of an edit, what it replaces; all else is as it was."""
+    shown_in: Encoding | None = None
+
+    def diff(self, path: Path, *, created: bool) -> list[dict[str, Any]]:
+        """ACP content for this change of an absolute path."""
+        return diff_content(path, None if created else self.old, self.text, self.regions, self._shown)
+
+    def _shown(self, text: str) -> str:
+        return text if self.shown_in is None else self.shown_in.decode_part(text.encode(self.encoding.codec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +119,7 @@ async def change_file(
                 raise ToolError(
                     f"{path} has changes in the editor that are not saved and were not read. Read it again."
                 )
-            source = Source(source.data, unsaved, Encoding("UTF-8", "utf-8"))
+            source = Source(source.data, UTF8, unsaved)
         change, data = await to_thread.run_sync(_planned, plan, source, abandon_on_cancel=True)
         if before is not None and data == before.data and unsaved is None:
             told = f"{path} has exactly this content already, so it was not written."
@@ -127,7 +145,7 @@ def preview_change(
         change, _ = _planned(plan, _source(before))
     except (ToolError, OSError, ValueError):
         return []
-    return diff_content(named, change.old if before else None, change.text, change.regions)
+    return change.diff(named, created=before is None)
 
 
 def _load_known(context: ToolContext, path: Path, reach: Reach | None) -> _Loaded | None:
@@ -166,33 +184,20 @@ def _load(path: Path, reach: Reach | None) -> _Loaded:
 
 def _source(before: _Loaded | None) -> Source:
     if before is None:
-        return Source(None, "", Encoding("UTF-8", "utf-8"))
-    encoding, text = read_text(before.data) or (None, "")
-    return Source(before.data, text, encoding)
+        return Source(None, UTF8)
+    return Source(before.data, detect(before.data))
 
 
 def _planned(plan: Callable[[Source], Change], source: Source) -> tuple[Change, bytes]:
     change = plan(source)
     try:
-        return change, _encoded(change, source)
+        return change, change.encoding.encode(change.text)
     except UnicodeEncodeError as e:
         character = e.object[e.start]
         raise ToolError(
             f"The file is {change.encoding.name}, which has no {character!r} (U+{ord(character):04X}), "
             "so nothing was changed. Use other characters, or convert the file first (bash: iconv)."
         ) from e
-
-
-def _encoded(change: Change, source: Source) -> bytes:
-    if source.data is None or not change.places or not change.encoding.single:
-        return change.encoding.encode(change.text)
-    # Such a codec takes 3 ms a MB. Its characters are octets, so those that stay are where they were.
-    parts: list[bytes] = []
-    at = 0
-    for place in change.places:
-        parts += (source.data[at : place.start], change.encoding.encode(place.text))
-        at = place.end
-    return b"".join([*parts, source.data[at:]])
 
 
 def _write(context: ToolContext, path: Path, data: bytes, before: _Loaded | None, reach: Reach) -> str:
@@ -232,5 +237,4 @@ def _output(named: Path, change: Change, *, created: bool, stamps: list[FileStam
     notes = "".join(f" {text}" for text in change.notes)
     text = f"{change.told} Lines: +{added} -{removed}.{notes}{note}"
     raw = {"output": text, "path": str(named), "added": added, "removed": removed, "created": created}
-    content = diff_content(named, None if created else change.old, change.text, change.regions)
-    return ToolOutput(text, content=content, raw=raw, stamps=stamps)
+    return ToolOutput(text, content=change.diff(named, created=created), raw=raw, stamps=stamps)

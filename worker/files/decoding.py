@@ -10,8 +10,13 @@ import codecs
 import mimetypes
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PIECE: Final = 2**16
+_NOT_WINDOWS_1252: Final = b"\x81\x8d\x8f\x90\x9d"
 _SNIFFED = 8192
 """A NUL among the first octets means binary; git looks at about as many."""
 
@@ -29,14 +34,23 @@ class Encoding:
         """All of a file as text, without its byte order mark."""
         return data[len(self.bom) :].decode(self.codec, self.errors)
 
+    def decode_part(self, data: bytes) -> str:
+        """Some of a file, from the start of a character on, as text to be shown."""
+        return data.decode(self.codec, self.errors)
+
     def encode(self, text: str) -> bytes:
         """The inverse of `decode`. Raises UnicodeEncodeError for a character that the encoding lacks."""
         return self.bom + text.encode(self.codec, self.errors)
 
     @property
-    def single(self) -> bool:
-        """Each character is one octet."""
-        return self.codec in ("cp1252", "latin-1")
+    def octets(self) -> Encoding | None:
+        """The same bytes with a character for each octet; None where that finds text that is not there.
+
+        A character of UTF-8 begins nowhere within another, also between invalid bytes.
+        """
+        if self.codec in ("utf-8", "cp1252", "latin-1"):
+            return Encoding(self.name, "latin-1", bom=self.bom)
+        return None
 
 
 UTF8: Final = Encoding("UTF-8", "utf-8")
@@ -58,50 +72,56 @@ def is_wide(head: bytes) -> bool:
     return any(head.startswith(encoding.bom) for encoding in _BY_BOM)
 
 
-def detect(data: bytes) -> Encoding | None:
-    """How all of a file's bytes are text, or None for a binary file: see `read_text`."""
-    found = read_text(data)
-    return found[0] if found else None
-
-
 def read_text(data: bytes) -> tuple[Encoding, str] | None:
-    """How all of a file's bytes are text, and that text; or None for a binary file.
+    """How all of a file's bytes are text, and that text; or None for a binary file: see `detect`."""
+    encoding = detect(data)
+    return None if encoding is None else (encoding, encoding.decode(data))
+
+
+def detect(data: bytes) -> Encoding | None:
+    """How all of a file's bytes are text, or None for a binary file.
 
     What is not UTF-8 is taken for UTF-8 with damage if most of its non-ASCII is valid UTF-8, else for
     Windows-1252, else for ISO-8859-1, which gives every octet a character.
     """
     for encoding in _BY_BOM:
         if data.startswith(encoding.bom):
-            text = _lossless(encoding, data)
-            return None if text is None else (encoding, text)
+            return encoding if _is_lossless(encoding, data) else None
     if b"\0" in data[:_SNIFFED] or _magic(data) is not None:
         return None
     encoding = Encoding("UTF-8", "utf-8", bom=codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else UTF8
     try:
-        return encoding, encoding.decode(data)
+        for _ in _pieces(data, "strict"):
+            pass
     except UnicodeDecodeError:
         return _damaged(data, encoding.bom)
+    return encoding
 
 
-def _damaged(data: bytes, bom: bytes) -> tuple[Encoding, str]:
-    valid = data[len(bom) :].decode("utf-8", "ignore")
-    invalid_octets = len(data) - len(bom) - len(valid.encode())
-    valid_characters = len(valid) - len(valid.encode("ascii", "ignore"))
-    if bom or valid_characters > invalid_octets:
-        encoding = Encoding(UTF8_BROKEN.name, UTF8_BROKEN.codec, UTF8_BROKEN.errors, bom)
-        return encoding, encoding.decode(data)
+def _pieces(data: bytes, errors: str) -> Iterator[str]:
+    """The bytes as UTF-8. Three times as fast as all at once, where the text is not ASCII."""
+    decode = codecs.getincrementaldecoder("utf-8")(errors).decode
+    for start in range(0, len(data), _PIECE):
+        yield decode(data[start : start + _PIECE])
+    yield decode(b"", final=True)
+
+
+def _damaged(data: bytes, bom: bytes) -> Encoding:
+    valid_octets = ascii_octets = characters = 0
+    for text in _pieces(data, "ignore"):
+        characters += len(text)
+        valid_octets += len(text.encode())
+        ascii_octets += len(text.encode("ascii", "ignore"))
+    if bom or characters - ascii_octets > len(data) - valid_octets:
+        return Encoding(UTF8_BROKEN.name, UTF8_BROKEN.codec, UTF8_BROKEN.errors, bom)
+    return LATIN_1 if any(octet in data for octet in _NOT_WINDOWS_1252) else WINDOWS_1252
+
+
+def _is_lossless(encoding: Encoding, data: bytes) -> bool:
     try:
-        return WINDOWS_1252, WINDOWS_1252.decode(data)
-    except UnicodeDecodeError:
-        return LATIN_1, LATIN_1.decode(data)
-
-
-def _lossless(encoding: Encoding, data: bytes) -> str | None:
-    try:
-        text = encoding.decode(data)
-        return text if encoding.encode(text) == data else None
+        return encoding.encode(encoding.decode(data)) == data
     except UnicodeError:
-        return None
+        return False
 
 
 def alternatives(encoding: Encoding, data: bytes) -> list[Encoding]:
@@ -109,11 +129,7 @@ def alternatives(encoding: Encoding, data: bytes) -> list[Encoding]:
     if encoding in (WINDOWS_1252, LATIN_1):
         return [UTF8_BROKEN]
     if encoding.errors == "surrogateescape" and not encoding.bom:
-        try:
-            data.decode(WINDOWS_1252.codec)
-        except UnicodeDecodeError:
-            return [LATIN_1]
-        return [WINDOWS_1252]
+        return [LATIN_1 if any(octet in data for octet in _NOT_WINDOWS_1252) else WINDOWS_1252]
     return []
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from worker.files.decoding import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from worker.files.editing import Replacement
@@ -111,14 +112,23 @@ def count_changed(old: str, new: str, regions: list[Region]) -> tuple[int, int]:
     return added, removed
 
 
-def diff_content(path: Path, old: str | None, new: str, regions: list[Region]) -> list[dict[str, Any]]:
-    """ACP content for a change of an absolute path; `old` None is a new file, which has no `oldText`."""
+def diff_content(
+    path: Path, old: str | None, new: str, regions: list[Region], read: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """ACP content for a change of an absolute path; `old` None is a new file, which has no `oldText`.
+
+    `read` makes of whole lines of the texts what they are to a person.
+    """
     if old is None:
-        return [{"type": "diff", "path": str(path), "newText": _cut(new, WHOLE)}]
+        return [{"type": "diff", "path": str(path), "newText": _cut(read(new), WHOLE)}]
     if len(old) <= WHOLE and len(new) <= WHOLE:
-        return [_diff(path, shown(old), shown(new))]
+        return [_diff(path, shown(read(old)), shown(read(new)))]
     content = [
-        _diff(path, _around(old, r.old_start, r.old_end), _around(new, r.new_start, r.new_end))
+        _diff(
+            path,
+            _cut(read(_around(old, r.old_start, r.old_end)), _REGION),
+            _cut(read(_around(new, r.new_start, r.new_end)), _REGION),
+        )
         for r in regions[:_REGIONS]
     ]
     left = f"; {len(regions) - _REGIONS} more places are not shown" if len(regions) > _REGIONS else ""
@@ -134,7 +144,7 @@ def _around(text: str, start: int, end: int) -> str:
     for _ in range(_CONTEXT):
         start = text.rfind("\n", 0, max(start - 1, 0)) + 1
         end = _line_end(text, end)
-    return _cut(text[start:end], _REGION)
+    return text[start:end]
 
 
 def _cut(text: str, limit: int) -> str:

@@ -1,0 +1,182 @@
+"""The lines of a session's `history.jsonl`: one record each, as JSON, and back, whatever is in them.
+
+Pure functions over bytes. What records mean to each other is not known here: see `shared.repair`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import MsgspecError, convert
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import asdict
+from pydantic_core import from_json, to_json
+
+from shared.collector import collector_paused
+from shared.plain import plain
+from shared.records import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_encode: Final = Encoder().encode
+_decode: Final = Decoder[Record](Record).decode
+_REFUSED: Final = (MsgspecError, ValueError, TypeError, RecursionError)
+"""What the two raise for what JSON cannot carry or is no record."""
+_DEEPEST: Final = 200
+"""Levels of nesting that a line may have: what is nested deeper, pydantic does not write to a client."""
+_SALVAGED: Final = 32 * 2**20
+"""Octets of a bad line that is searched: 300 MB of garbage kept a worker busy until it was taken for hung."""
+_RECORD_STARTS: Final = re.compile(rb'(?=\{(?:"kind":"[a-z_]+",)?"epoch":)')
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What could not be read and was set aside. `line` counts from 1; 0 is the file as a whole."""
+
+    line: int
+    reason: str
+    raw: bytes = field(repr=False)
+
+
+def parse(data: bytes) -> tuple[list[Record], list[Problem], int]:
+    """The records of a history, what is none, and the offset in bytes where the last whole line ends.
+
+    No content raises.
+    """
+    *lines, torn = data.split(b"\n")
+    problems: list[Problem] = []
+    with collector_paused():
+        records = _sound(lines)
+        if records is None:
+            records = _readable(lines, problems)
+    if torn:
+        problems.append(Problem(len(lines) + 1, "the last line was not written to its end", torn))
+    return records, problems, len(data) - len(torn)
+
+
+def _sound(lines: list[bytes]) -> list[Record] | None:
+    """All lines as records, or None if one of them is none. Nothing else in the loop: there are many."""
+    records: list[Record] = []
+    try:
+        for line in lines:
+            record = _decode(line)
+            if line.count(b"{") + line.count(b"[") > _DEEPEST and _too_deep(record):
+                return None
+            records.append(record)
+    except _REFUSED:
+        return None
+    return records
+
+
+def _readable(lines: list[bytes], problems: list[Problem]) -> list[Record]:
+    records: list[Record] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            records.append(decode(line))
+        except ValueError:
+            _salvage(line, number, records, problems)
+    return records
+
+
+def decode(line: bytes) -> Record:
+    """The record of a line. Raises ValueError, which says what is wrong with it."""
+    try:
+        record = _decode(line)
+    except _REFUSED as e:
+        raise ValueError(str(e)) from e
+    if line.count(b"{") + line.count(b"[") > _DEEPEST and _too_deep(record):
+        raise ValueError("nested too deeply")
+    return record
+
+
+def _too_deep(record: Record) -> bool:
+    return any(_deeper(value, _DEEPEST - 1) for value in asdict(record).values())
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether arrays and objects are nested in more than so many levels."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_deeper(item, levels - 1) for item in inner)
+
+
+def _salvage(line: bytes, number: int, records: list[Record], problems: list[Problem]) -> None:
+    """Take what is sound from a line that is no record: records glued to torn ones, or to NULs."""
+    if len(line) > _SALVAGED and line.strip(b"\0"):
+        problems.append(Problem(number, "too long to look for records in it", line))
+        return
+    for piece in _RECORD_STARTS.split(line):
+        text = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], piece.strip(b"\0 \t\r"))
+        if not text and b"\0" not in piece:
+            continue
+        try:
+            records.append(decode(text))
+        except ValueError as error:
+            problems.append(Problem(number, str(error) if text else "filled with NUL bytes", piece))
+
+
+def encode(record: Record) -> bytes:
+    """A record's line. What JSON cannot carry (lone surrogates, endless nesting) is replaced.
+
+    Raises ValueError for a record that cannot be written so that it can be read.
+    """
+    try:
+        line = _encode(record)
+        # Read back: what is acknowledged must load. Costs microseconds where the sync costs a millisecond.
+        decode(line)
+    except _REFUSED:
+        line = _encode(plain_record(record))
+        decode(line)
+    return line + b"\n"
+
+
+def plain_record(record: Record) -> Record:
+    """The record with what JSON cannot carry replaced. Raises ValueError where it is none then."""
+    try:
+        return convert({"kind": record.kind, **plain(asdict(record))}, type(record))
+    except MsgspecError as e:
+        raise ValueError(str(e)) from e
+
+
+def carried(records: Sequence[Record]) -> bool:
+    """Whether JSON carries all of them as they are. One pass in C."""
+    try:
+        _encode(records)
+    except _REFUSED:
+        return False
+    return True
+
+
+def finished_turns(data: bytes) -> bytes:
+    """The lines of a history up to its last turn's end, without grants: what a fork begins with."""
+    lines = data.split(b"\n")[:-1]
+    while lines and _kind(lines[-1], b"turn_end") != "turn_end":
+        lines.pop()
+    return b"".join(line + b"\n" for line in lines if _kind(line, b"grant") != "grant")
+
+
+def renamed_in_results(data: bytes, old: str, new: str) -> bytes:
+    """The lines with `old` replaced in results. Replies stay: thinking is signed as it is."""
+    old_text, new_text = to_json(old)[1:-1], to_json(new)[1:-1]
+    if old_text not in data:
+        return data
+    return b"\n".join(
+        line.replace(old_text, new_text) if _kind(line, b"tool_result") == "tool_result" else line
+        for line in data.split(b"\n")
+    )
+
+
+def _kind(line: bytes, hint: bytes) -> object:
+    """A record's kind, where the line has `hint` in it; few have, so few are parsed."""
+    if hint not in line:
+        return None
+    try:
+        fields = from_json(line)
+    except ValueError:
+        return None
+    return fields.get("kind") if isinstance(fields, dict) else None
