@@ -7,7 +7,7 @@ change itself is a plan: a pure function from the old text to the new one.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -111,15 +111,15 @@ async def change_file(
     path = await to_thread.run_sync(resolve, named, abandon_on_cancel=True)
     reach = Reach.of(context, write=True)
     async with _in_turn(path):
-        before = await to_thread.run_sync(_load_known, context, path, reach, abandon_on_cancel=True)
-        source = _source(before)
+        before, on_disk = await to_thread.run_sync(_start, context, path, reach, abandon_on_cancel=True)
+        source = on_disk
         unsaved = await unsaved_text(context, path, before.data) if before else None
         if unsaved is not None and context.editor.writes_files:
             if overwrites and context.stamps.get(unsaved_key(path)) != unsaved_stamp(unsaved):
                 raise ToolError(
                     f"{path} has changes in the editor that are not saved and were not read. Read it again."
                 )
-            source = Source(source.data, UTF8, unsaved)
+            source = replace(on_disk, encoding=UTF8, unsaved=unsaved)
         change, data = await to_thread.run_sync(_planned, plan, source, abandon_on_cancel=True)
         if before is not None and data == before.data and unsaved is None:
             told = f"{path} has exactly this content already, so it was not written."
@@ -131,7 +131,7 @@ async def change_file(
             stamp, note = await to_thread.run_sync(_settle, context, path, data, before, reach)
         else:
             if unsaved is not None:
-                change, data = await to_thread.run_sync(_planned, plan, _source(before))
+                change, data = await to_thread.run_sync(_planned, plan, on_disk)
             stamp = await to_thread.run_sync(_write, context, path, data, before, reach)
     return _output(named, change, created=before is None, stamps=_stamps(path, stamp), note=note)
 
@@ -141,8 +141,8 @@ def preview_change(
 ) -> list[dict[str, Any]]:
     """The diff of a change to what is on the disk, or nothing where it would be refused. Blocking."""
     try:
-        before = _load_known(context, resolve(named), None)
-        change, _ = _planned(plan, _source(before))
+        before, source = _start(context, resolve(named), None)
+        change, _ = _planned(plan, source)
     except (ToolError, OSError, ValueError):
         return []
     return change.diff(named, created=before is None)
@@ -182,10 +182,9 @@ def _load(path: Path, reach: Reach | None) -> _Loaded:
         return _Loaded(data, opened.stat, content.stamp)
 
 
-def _source(before: _Loaded | None) -> Source:
-    if before is None:
-        return Source(None, UTF8)
-    return Source(before.data, detect(before.data))
+def _start(context: ToolContext, path: Path, reach: Reach | None) -> tuple[_Loaded | None, Source]:
+    before = _load_known(context, path, reach)
+    return before, Source(before.data, detect(before.data)) if before else Source(None, UTF8)
 
 
 def _planned(plan: Callable[[Source], Change], source: Source) -> tuple[Change, bytes]:
