@@ -7,6 +7,7 @@ the client sees it. So a worker that dies leaves no doubt which calls may have h
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -52,6 +53,8 @@ class Planned:
     raw_input: dict[str, Any]
     tool: Tool[ToolInput] | None
     args: ToolInput | None
+    judged: Call | None
+    """As it is before any call of its reply has run."""
     decision: Decision | None
     refusal: str | None
     note: str
@@ -89,6 +92,7 @@ class ToolCalls:
         planned = [await self._plan(call, step) for call in step.calls]
         for call in planned:
             await self._announce(call, alone=len(planned) == 1)
+        changed = False
         while planned:
             together = 0
             while together < len(planned) and self._is_independent(planned[together]):
@@ -96,9 +100,10 @@ class ToolCalls:
             if together > 1:
                 async with anyio.create_task_group() as group:
                     for call in planned[:together]:
-                        group.start_soon(self._run_one, call)
+                        group.start_soon(partial(self._run_one, call, anew=changed))
             else:
-                await self._run_one(planned[0])
+                await self._run_one(planned[0], anew=changed)
+                changed = changed or not self._is_independent(planned[0])
             del planned[: max(together, 1)]
 
     @staticmethod
@@ -138,13 +143,14 @@ class ToolCalls:
                 args = tool.Input.model_validate(raw_input)
             except ValidationError as e:
                 refusal = describe_invalid_input(name, e)
-        decision = None
+        judged = decision = None
         if tool is not None and args is not None:
-            decision = decide(await self._judged(tool, args, call_id), self.policy())
+            judged = await self._judged(tool, args)
+            decision = decide(judged, self.policy())
         note = REPEATED.format(times=step.repeated, name=name) if step.repeated == REPEATS_TOLD else ""
-        return Planned(call_id, name, raw_input, tool, args, decision, refusal, note)
+        return Planned(call_id, name, raw_input, tool, args, judged, decision, refusal, note)
 
-    async def _judged(self, tool: Tool[ToolInput], args: ToolInput, call_id: str) -> Call:
+    async def _judged(self, tool: Tool[ToolInput], args: ToolInput) -> Call:
         # Resolving paths reads the file system, which may be slow or remote: never on the loop.
         call = await to_thread.run_sync(call_of, tool, args, self.cwd)
         return replace(call, crosses=call.crosses or await tool.crosses(args))
@@ -174,12 +180,15 @@ class ToolCalls:
             )
         )
 
-    async def _run_one(self, call: Planned) -> None:
+    async def _run_one(self, call: Planned, *, anew: bool) -> None:
+        """`anew`: calls before it may have changed where its paths lead."""
         if call.refusal is not None or call.tool is None or call.args is None:
             await self._end(call, ToolOutput(call.refusal or "Not run.", is_error=True))
             return
+        judged = call.judged
+        if judged is None or anew:
+            judged = await self._judged(call.tool, call.args)
         # Decided anew: a mode or a grant may have changed while calls before it ran.
-        judged = await self._judged(call.tool, call.args, call.id)
         decision = decide(judged, self.policy())
         await self._audited(call, judged, decision.verdict, decision.by, decision.reason)
         if decision.verdict == "deny":
