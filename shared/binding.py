@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from shared.blocks import unique_ids, usable_prompt, usable_reply
+from shared.whole_turns import whole_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,10 +59,12 @@ class Binder:
     def feed(self, records: Iterable[Record]) -> None:
         """Walk the records. A line that comes twice in a row counts once; a reply, wherever it comes."""
         self._records = list(records)
-        kept = self.kept
-        last: Record | None = None
-        # Starts and results first: most records are.
-        for record in self._records:
+        whole = whole_turns(self._records)
+        kept = self.kept = self._records[: whole.records]
+        self.turns, self._taken, self._replies = set(whole.turns), whole.call_ids, whole.replies
+        self.ended, self._traces = set(whole.turns), whole.traces
+        last = kept[-1] if kept else None
+        for record in self._records[whole.records :]:
             found: Record | None = record
             if record.kind == "tool_start":
                 found = self._start(record)

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 _encode: Final = Encoder().encode
 _decode: Final = Decoder[Record](Record).decode
+_decode_lines: Final = Decoder[Record](Record).decode_lines
 _REFUSED: Final = (MsgspecError, ValueError, TypeError, RecursionError)
 """What the two raise for what JSON cannot carry or is no record."""
 _DEEPEST: Final = 200
 """Levels of nesting that a line may have: what is nested deeper, pydantic does not write to a client."""
+_NOT_OPENERS: Final = bytes(set(range(256)) - set(b"{[\n"))
+_MANY: Final = re.compile(rb"[{\[]{%d,}" % _DEEPEST)
 _SALVAGED: Final = 32 * 2**20
 """Octets of a bad line that is searched: 300 MB of garbage kept a worker busy until it was taken for hung."""
 _RECORD_STARTS: Final = re.compile(rb'(?=\{(?:"kind":"[a-z_]+",)?"epoch":)')
@@ -49,28 +52,34 @@ def parse(data: bytes) -> tuple[list[Record], list[Problem], int]:
 
     No content raises.
     """
-    *lines, torn = data.split(b"\n")
+    end = data.rfind(b"\n") + 1
+    whole, torn = data[:end], data[end:]
     problems: list[Problem] = []
     with collector_paused():
-        records = _sound(lines)
+        records = _sound(whole)
         if records is None:
-            records = _readable(lines, problems)
+            records = _readable(whole.split(b"\n")[:-1], problems)
     if torn:
-        problems.append(Problem(len(lines) + 1, "the last line was not written to its end", torn))
-    return records, problems, len(data) - len(torn)
+        number = whole.count(b"\n") + 1
+        problems.append(Problem(number, "the last line was not written to its end", torn))
+    return records, problems, end
 
 
-def _sound(lines: list[bytes]) -> list[Record] | None:
-    """All lines as records, or None if one of them is none. Nothing else in the loop: there are many."""
-    records: list[Record] = []
+def _sound(data: bytes) -> list[Record] | None:
+    """All lines as records, or None if one of them is none. In C: there are many."""
     try:
-        for line in lines:
-            record = _decode(line)
-            if line.count(b"{") + line.count(b"[") > _DEEPEST and _too_deep(record):
-                return None
-            records.append(record)
+        records = _decode_lines(data)
     except _REFUSED:
         return None
+    openers = data.translate(None, _NOT_OPENERS)
+    if len(records) != openers.count(b"\n"):
+        return None
+    line = at = 0
+    for many in _MANY.finditer(openers):
+        line += openers.count(b"\n", at, many.start())
+        at = many.start()
+        if _too_deep(records[line]):
+            return None
     return records
 
 
