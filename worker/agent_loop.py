@@ -26,7 +26,7 @@ from worker.models.base import (
     ThinkingLevel,
     Usage,
 )
-from worker.steps import AskModel, Done, RunCalls, next_step, tool_uses
+from worker.steps import AskModel, Done, RunCalls, next_step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -149,12 +149,7 @@ class AgentLoop:
 
     async def _record(self, brain: Brain, reply: Reply) -> None:
         # Some servers number the calls of each reply anew, and the API wants them unique in a conversation.
-        taken = {
-            call["id"]
-            for record in self.history.records
-            if record.kind == "assistant"
-            for call in tool_uses(record)
-        }
+        taken = set(self.history.call_ids())
         blocks = unique_ids([self._named(block) for block in reply.blocks], taken)
         renamed = {
             old["id"]: new["id"]
@@ -195,8 +190,8 @@ def cost(history: History, entry: ModelEntry) -> float | None:
     price = entry.price
     return sum(
         price.cost(u.get("input", 0), u.get("output", 0), u.get("cache_read", 0), u.get("cache_write", 0))
-        for record in history.records
-        if record.kind == "assistant" and record.model == entry.id and (u := record.usage)
+        for reply in history.replies()
+        if reply.model == entry.id and (u := reply.usage)
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.commands import COMMANDS
-from shared.records import AssistantRecord, ClearRecord
+from shared.records import ClearRecord
 from worker.compaction import compact, used_tokens
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Commands:
     async def _status(self) -> str:
         brain = await self.think()
         used, window = used_tokens(self.history.records), brain.entry.window
-        spent = [r.usage for r in self.history.records if isinstance(r, AssistantRecord)]
+        spent = [reply.usage for reply in self.history.replies()]
         return "\n".join(
             (
                 f"Model: {brain.entry.name} ({brain.entry.id}), thinking {self.options['thinking']}",

@@ -17,13 +17,14 @@ from shared.collector import collector_paused
 from shared.journal import Journal
 from shared.repair import repair
 from worker.conversation import Conversation
+from worker.steps import tool_uses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
     from pathlib import Path
 
     from shared.lines import Problem
-    from shared.records import Record
+    from shared.records import AssistantRecord, Record
 
 
 class HistoryError(Exception):
@@ -55,6 +56,8 @@ class _Held:
         """Turns that have no end yet."""
         self.grants: dict[str, bool] = {}
         self.stamps: dict[str, str] = {}
+        self.replies: list[AssistantRecord] = []
+        self.call_ids: set[str] = set()
         self.conversation = Conversation()
         self.add(records)
 
@@ -72,6 +75,9 @@ class _Held:
                 of_turn.append(record)
                 if record.kind == "tool_result":
                     self.stamps.update(record.stamps)
+                elif record.kind == "assistant":
+                    self.replies.append(record)
+                    self.call_ids.update(call["id"] for call in tool_uses(record))
                 elif record.kind == "turn_end":
                     self.unended.discard(turn)
 
@@ -193,6 +199,14 @@ class History:
     def messages(self, model: str, window: int) -> list[dict[str, Any]]:
         """What goes to the model, in a window of so many tokens. Not to be changed."""
         return self._held.conversation.messages(self.records, model, window)
+
+    def replies(self) -> Sequence[AssistantRecord]:
+        """All of the model's replies, in order."""
+        return self._held.replies
+
+    def call_ids(self) -> Set[str]:
+        """The ids of all calls in them."""
+        return self._held.call_ids
 
     def grants(self) -> Mapping[str, bool]:
         """The user's "always" answers: `tool` or `tool:scope` to allowed or rejected; the newest counts."""

@@ -42,12 +42,12 @@ def _broken() -> dict[str, list[Record]]:
     once, called = user("t9"), reply("t9", call("c9"))
     return {
         "no end": [user("t9"), reply("t9", text("x"))],
-        "a call without a result": [user("t9"), reply("t9", call("c9")), end("t9")],
+        "a call without a result": [user("t9"), called, end("t9")],
         "a result without a call": [user("t9"), result("t9", "c9"), end("t9")],
         "an id of an earlier turn": whole_turn("t9", "c1"),
         "a start after which a call has its id": [start("t9", "c9"), *whole_turn("t9", "c9")],
         "a call that starts twice": [
-            reply("t9", call("c9")),
+            called,
             start("t9", "c9"),
             start("t9", "c9"),
             end("t9"),
