@@ -20,7 +20,7 @@ FORMAT_VERSION: Final = 1
 Block = dict[str, Any]
 
 
-class _Record(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True, gc=False):
+class _Record(Struct, frozen=True, kw_only=True, tag_field="kind", gc=False):
     epoch: int
     """The incarnation of the worker that wrote it."""
     time: float

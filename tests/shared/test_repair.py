@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
+from pydantic_core import to_json
 
 from shared.lines import encode
 from shared.records import (
@@ -288,3 +289,13 @@ def test_lone_surrogates_are_replaced_at_any_depth() -> None:
 
 def test_nothing_is_repaired_to_nothing() -> None:
     assert repaired([]) == []
+
+
+@pytest.mark.parametrize("levels", [150, 260, 600])
+def test_what_is_nested_deeper_than_a_request_may_be_is_cut(levels: int) -> None:
+    deep: list[Any] = []
+    for _ in range(levels):
+        deep = [deep]
+    whole = repaired([user("t1"), reply("t1", {**text("hi"), "citations": deep}), end("t1")])
+    to_json(to_messages(whole, MODEL))
+    assert repaired(whole) == whole

@@ -144,7 +144,7 @@ class ReplyBuilder:
             "cache_read_input_tokens",
             "cache_creation_input_tokens",
         ):
-            if isinstance(count := usage.get(name), int):
+            if type(count := usage.get(name)) is int:
                 self._counts[name] = count
 
 
