@@ -92,7 +92,7 @@ class ToolCalls:
         planned = [await self._plan(call, step) for call in step.calls]
         for call in planned:
             await self._announce(call, alone=len(planned) == 1)
-        changed = False
+        alone = len(planned) == 1
         while planned:
             together = 0
             while together < len(planned) and self._is_independent(planned[together]):
@@ -100,10 +100,9 @@ class ToolCalls:
             if together > 1:
                 async with anyio.create_task_group() as group:
                     for call in planned[:together]:
-                        group.start_soon(partial(self._run_one, call, anew=changed))
+                        group.start_soon(partial(self._run_one, call, alone=False))
             else:
-                await self._run_one(planned[0], anew=changed)
-                changed = changed or not self._is_independent(planned[0])
+                await self._run_one(planned[0], alone=alone)
             del planned[: max(together, 1)]
 
     @staticmethod
@@ -180,15 +179,15 @@ class ToolCalls:
             )
         )
 
-    async def _run_one(self, call: Planned, *, anew: bool) -> None:
-        """`anew`: calls before it may have changed where its paths lead."""
+    async def _run_one(self, call: Planned, *, alone: bool) -> None:
         if call.refusal is not None or call.tool is None or call.args is None:
             await self._end(call, ToolOutput(call.refusal or "Not run.", is_error=True))
             return
+        # Anew: while calls before it ran, a mode or a grant may have changed, or where its paths lead. A call
+        # that is alone in its reply has waited for nothing, and what only reads checks what it has opened.
         judged = call.judged
-        if judged is None or anew:
+        if judged is None or not (alone and call.tool.read_only):
             judged = await self._judged(call.tool, call.args)
-        # Decided anew: a mode or a grant may have changed while calls before it ran.
         decision = decide(judged, self.policy())
         await self._audited(call, judged, decision.verdict, decision.by, decision.reason)
         if decision.verdict == "deny":

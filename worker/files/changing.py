@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -133,7 +133,11 @@ async def change_file(
             if unsaved is not None:
                 change, data = await to_thread.run_sync(_planned, plan, on_disk)
             stamp = await to_thread.run_sync(_write, context, path, data, before, reach)
-    return _output(named, change, created=before is None, stamps=_stamps(path, stamp), note=note)
+    # The diff of a large file with long lines takes seconds.
+    stamps = _stamps(path, stamp)
+    return await to_thread.run_sync(
+        partial(_output, named, change, created=before is None, stamps=stamps, note=note)
+    )
 
 
 def preview_change(
