@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ops.benchmarks.peers.agents import OURS
 from ops.benchmarks.peers.figures import ALL, GROUPS, LEFT, Figure
@@ -13,6 +13,8 @@ from ops.benchmarks.svg import Bar, bars, figure
 if TYPE_CHECKING:
     from pathlib import Path
 
+_NAMED: Final = 3
+"""Figures that a note names."""
 Found = dict[str, Any]
 """What `ops/bench peers --json` prints."""
 
@@ -53,17 +55,21 @@ def _table(found: Found, columns: list[Figure]) -> str:
     for column in columns:
         cells = [_cell(peer, column) for peer in found["peers"].values()]
         rows.append(f"| {column.says} ({column.unit}) | " + " | ".join(cells) + " |")
-    notes = {
-        f"{name}: {column.says}: {note}"
-        for name, peer in found["peers"].items()
-        for column in columns
-        if (note := peer["missing"] or peer["notes"].get(column.key))
-    }
-    return "\n".join([*rows, "", *(f"* {note}" for note in _merged(notes))]).rstrip()
+    return "\n".join([*rows, "", *(f"* {note}" for note in _notes(found, columns))]).rstrip()
 
 
-def _merged(notes: set[str]) -> list[str]:
-    return sorted(notes)
+def _notes(found: Found, columns: list[Figure]) -> list[str]:
+    """Each peer's notes, one line for those that say the same of several figures."""
+    lines = []
+    for name, peer in found["peers"].items():
+        told: dict[str, list[str]] = {}
+        for column in columns:
+            if note := peer["missing"] or peer["notes"].get(column.key):
+                told.setdefault(note, []).append(column.says)
+        for note, of in told.items():
+            which = ", ".join(of) if len(of) <= _NAMED else f"{len(of)} of {len(columns)} figures"
+            lines.append(f"{name}: {note} ({which})")
+    return lines
 
 
 def _cell(peer: dict[str, Any], column: Figure) -> str:
