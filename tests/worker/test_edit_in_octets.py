@@ -75,3 +75,34 @@ def test_the_diff_is_shown_as_text(data: bytes, encoding: str) -> None:
 def test_a_character_cut_in_two_by_a_piece_is_still_one() -> None:
     assert detect(b"x" * (2**16 - 1) + "é".encode()) == detect(b"x")
     assert detect(b"x" * (2**16 - 1) + b"\xc3") != detect(b"x")
+
+
+@pytest.mark.parametrize("lines", [1000, 20_000])
+def test_a_diff_is_text_whatever_the_size(lines: int) -> None:
+    data = ("größer 終\n" * lines + "Ende\n").encode()
+    plan = partial(_plan, EditFileInput(path="f", old_string="Ende", new_string="Schluß"))
+    change, changed = _planned(plan, Source(data, detect(data)))
+    assert changed == data.replace(b"Ende", "Schluß".encode())
+    shown, *notes = change.diff(Path("/f"), created=False)
+    assert shown["oldText"].endswith("größer 終\nEnde\n")
+    assert shown["newText"].endswith("größer 終\nSchluß\n")
+    assert bool(notes) == (lines > 1000)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
+    data = b"\xef\xbb\xbf" + "größer\n".encode()
+    source = Source(data, detect(data))
+    with pytest.raises(ToolError, match="does not occur"):
+        _plan(EditFileInput(path="f", old_string="\ufeffgr", new_string="x"), source)
+    change, changed = _planned(
+        partial(_plan, EditFileInput(path="f", old_string="gr", new_string="Gr")), source
+    )
+    assert changed == b"\xef\xbb\xbf" + "Größer\n".encode()
+    assert change.diff(Path("/f"), created=False)[0]["oldText"] == "größer\n"
+
+
+def test_characters_are_counted_not_octets_where_a_file_is_shown_whole() -> None:
+    data = ("終" * 79 + "\n").encode() * 500 + b"end\n"
+    change = _plan(EditFileInput(path="f", old_string="end", new_string="END"), Source(data, detect(data)))
+    (shown,) = change.diff(Path("/f"), created=False)
+    assert shown["oldText"] == data.decode()

@@ -1,7 +1,7 @@
 """Changing one file: read, known to the session, changed in text, written whole, told. For edits and writes.
 
 Changes of one file are made one after the other, and each is made to what the one before it left. The
-change itself is a plan: a pure function from the old text to the new one.
+change itself is a plan: a pure function from what the file holds to a `Change`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bytes of a file as text, and back again without loss. Pure.
 
-An `Encoding` maps every byte of the file that it was detected for to text and back, so an edit may be
-made in text and still change nothing but what it was asked to change.
+An `Encoding` maps every byte of the file that it was detected for to text and back, so a change that is made
+in text, or in octets where those find the same, changes nothing but what it was asked to change.
 """
 
 from __future__ import annotations

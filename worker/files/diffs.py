@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from worker.files.editing import Replacement
 
 WHOLE: Final = 100_000
+_OCTETS_A_CHARACTER: Final = 4
 _CONTEXT: Final = 5
 _REGIONS: Final = 20
 _REGION: Final = 50_000
@@ -121,8 +122,10 @@ def diff_content(
     """
     if old is None:
         return [{"type": "diff", "path": str(path), "newText": _cut(read(new), WHOLE)}]
-    if len(old) <= WHOLE and len(new) <= WHOLE:
-        return [_diff(path, shown(read(old)), shown(read(new)))]
+    if max(len(old), len(new)) <= _OCTETS_A_CHARACTER * WHOLE:
+        whole_old, whole_new = read(old), read(new)
+        if max(len(whole_old), len(whole_new)) <= WHOLE:
+            return [_diff(path, shown(whole_old), shown(whole_new))]
     content = [
         _diff(
             path,
