@@ -149,6 +149,13 @@ def test_lone_surrogates_never_come_out() -> None:
     assert made.blocks[0]["text"] == "x\ufffdyz\ufffd"
 
 
+def test_a_token_count_that_is_no_number_is_passed_over() -> None:
+    builder = ReplyBuilder()
+    builder.feed(START)
+    builder.feed({**stopped("end_turn"), "usage": {"output_tokens": True, "input_tokens": "9"}})
+    assert builder.reply().usage == Usage(input=10, output=1)
+
+
 def test_usage_counts_cached_tokens_as_input() -> None:
     start = {
         "type": "message_start",
