@@ -93,6 +93,7 @@ class WorkerSession:
             self._swept.set()
         try:
             self._settings = await to_thread.run_sync(settings.load, config_dir())
+            self._environment = tool_environment(os.environ, self._settings.withhold)
             self._catalog = catalog.load(self._settings.models, self.options["model"])
             self._processes.memory_limit = self._settings.memory_limit
             self._processes.longest = self._settings.longest_command
@@ -305,7 +306,7 @@ class WorkerSession:
             stamps=self._history.stamps(),
             processes=self._processes,
             editor=self._client,
-            environment=tool_environment(os.environ, self._settings.withhold),
+            environment=self._environment,
             progress=progress,
             delegate=subagents.delegate(call_id),
             show_plan=show_plan,

@@ -7,7 +7,6 @@ the client sees it. So a worker that dies leaves no doubt which calls may have h
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -59,6 +58,8 @@ class Planned:
     refusal: str | None
     note: str
     """Added to the result for the model alone."""
+    alone: bool
+    """It is the only call of its reply that is left to run."""
 
 
 @dataclass
@@ -91,8 +92,7 @@ class ToolCalls:
         """Give every call of the step its result. Raises HistoryError."""
         planned = [await self._plan(call, step) for call in step.calls]
         for call in planned:
-            await self._announce(call, alone=len(planned) == 1)
-        alone = len(planned) == 1
+            await self._announce(call)
         while planned:
             together = 0
             while together < len(planned) and self._is_independent(planned[together]):
@@ -100,9 +100,9 @@ class ToolCalls:
             if together > 1:
                 async with anyio.create_task_group() as group:
                     for call in planned[:together]:
-                        group.start_soon(partial(self._run_one, call, alone=False))
+                        group.start_soon(self._run_one, call)
             else:
-                await self._run_one(planned[0], alone=alone)
+                await self._run_one(planned[0])
             del planned[: max(together, 1)]
 
     @staticmethod
@@ -147,14 +147,15 @@ class ToolCalls:
             judged = await self._judged(tool, args)
             decision = decide(judged, self.policy())
         note = REPEATED.format(times=step.repeated, name=name) if step.repeated == REPEATS_TOLD else ""
-        return Planned(call_id, name, raw_input, tool, args, judged, decision, refusal, note)
+        alone = len(step.calls) == 1
+        return Planned(call_id, name, raw_input, tool, args, judged, decision, refusal, note, alone)
 
     async def _judged(self, tool: Tool[ToolInput], args: ToolInput) -> Call:
         # Resolving paths reads the file system, which may be slow or remote: never on the loop.
         call = await to_thread.run_sync(call_of, tool, args, self.cwd)
         return replace(call, crosses=call.crosses or await tool.crosses(args))
 
-    async def _announce(self, call: Planned, *, alone: bool) -> None:
+    async def _announce(self, call: Planned) -> None:
         if call.id in self.announced:
             return
         self.announced.add(call.id)
@@ -171,7 +172,7 @@ class ToolCalls:
                 call.id,
                 title,
                 kind,
-                "in_progress" if at_once and (alone or self._is_independent(call)) else "pending",
+                "in_progress" if at_once and (call.alone or self._is_independent(call)) else "pending",
                 call.raw_input,
                 locations,
                 content,
@@ -179,14 +180,14 @@ class ToolCalls:
             )
         )
 
-    async def _run_one(self, call: Planned, *, alone: bool) -> None:
+    async def _run_one(self, call: Planned) -> None:
         if call.refusal is not None or call.tool is None or call.args is None:
             await self._end(call, ToolOutput(call.refusal or "Not run.", is_error=True))
             return
         # Anew: while calls before it ran, a mode or a grant may have changed, or where its paths lead. A call
         # that is alone in its reply has waited for nothing, and what only reads checks what it has opened.
         judged = call.judged
-        if judged is None or not (alone and call.tool.read_only):
+        if judged is None or not (call.alone and call.tool.read_only):
             judged = await self._judged(call.tool, call.args)
         decision = decide(judged, self.policy())
         await self._audited(call, judged, decision.verdict, decision.by, decision.reason)

