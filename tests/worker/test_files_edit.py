@@ -52,6 +52,12 @@ CASES = {
         "thé",
         "äöüß\n".encode() + b"th\xe9\n",
     ),
+    "latin-1 lines with crlf in utf-8": (
+        "äöüß\r\n".encode() + b"caf\xe9\r\nb\r\n",
+        "café\nb",
+        "thé\nc\nb",
+        "äöüß\r\n".encode() + b"th\xe9\r\nc\r\nb\r\n",
+    ),
     "utf-8": ("größe 𝄞\r\nx".encode(), "größe", "länge", "länge 𝄞\r\nx".encode()),
     "utf-16": ("a\r\nb\r\n".encode("utf-16"), "b", "ü\nc", "a\r\nü\r\nc\r\n".encode("utf-16")),
     "utf-16 be": (

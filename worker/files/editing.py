@@ -8,7 +8,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from worker.files.near_miss import nearest
 from worker.tools.base import ToolError
 
 if TYPE_CHECKING:
@@ -25,6 +24,10 @@ _ALIGNED: Final = 1_000_000
 """Pairs of lines that are compared; difflib takes up to 0.5 s for so many."""
 
 
+class NotFoundError(ToolError):
+    """The text has no such place. Nearest ones are looked for by who has tried all encodings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """Characters `start` to `end` of the old text become `text`."""
@@ -38,7 +41,8 @@ def replacements(text: str, old: str, new: str, *, everywhere: bool) -> list[Rep
     """Where `old` occurs in `text` and what takes its place; one place, or with `everywhere` all.
 
     A line feed in `old` matches CRLF too. Line feeds in `new` become what stands at that place; a CRLF
-    in `new` is kept. Raises ToolError when there is no place, or more than one and not `everywhere`.
+    in `new` is kept. Raises NotFoundError when there is no place, and ToolError when there is more than one
+    and not `everywhere`.
     """
     if not old:
         raise ToolError(
@@ -49,7 +53,7 @@ def replacements(text: str, old: str, new: str, *, everywhere: bool) -> list[Rep
         raise ToolError("old_string and new_string are the same, so there is nothing to change.")
     found = _occurrences(text, old)
     if not found:
-        raise ToolError(f"old_string does not occur in the file, so nothing was changed.{nearest(text, old)}")
+        raise NotFoundError("old_string does not occur in the file, so nothing was changed.")
     if len(found) > _MOST:
         raise ToolError(
             f"old_string occurs more than {_MOST} times, at lines {_line_numbers(text, found)}, "

@@ -13,8 +13,9 @@ from pydantic import Field
 from worker.files.changing import Change, Source, change_file, preview_change
 from worker.files.decoding import Encoding, alternatives
 from worker.files.diffs import regions_of
-from worker.files.editing import replacements, spliced
+from worker.files.editing import NotFoundError, replacements, spliced
 from worker.files.naming import FilePath, absolute
+from worker.files.near_miss import nearest
 from worker.tools.base import Access, Tool, ToolError, ToolInput
 
 if TYPE_CHECKING:
@@ -74,15 +75,13 @@ def _plan(args: EditFileInput, source: Source) -> Change:
             return change
     try:
         return _edited(args, source.text, source.encoding)
-    except ToolError:
-        if args.old_string.isascii():
-            raise
+    except NotFoundError as e:
         # Text that was typed for the file may stand in it in another encoding than most of it.
-        for encoding in alternatives(source.encoding, source.data):
-            text = encoding.decode(source.data)
-            if args.old_string in text:
-                return _edited(args, text, encoding)
-        raise
+        tried = () if args.old_string.isascii() else alternatives(source.encoding, source.data)
+        for encoding in tried:
+            with contextlib.suppress(NotFoundError):
+                return _edited(args, encoding.decode(source.data), encoding)
+        raise ToolError(f"{e}{nearest(source.text, args.old_string)}") from e
 
 
 def _in_octets(args: EditFileInput, source: Source) -> Change | None:
