@@ -182,8 +182,7 @@ class WorkerSession:
 
     def _work(self, frame: Prompt, told: Told | None) -> Work:
         loop = self._loop(frame.turn_id, told)
-        hooks = self._extensions.hooks
-        turn_end = hooks.turn_end if hooks is not None else None
+        turn_end = self._turn_end if self._extensions.hooks is not None else None
         command = commands.parse(frame.blocks)
         if command is None:
             blocks = content.to_model(commands.unescaped(frame.blocks))
@@ -210,6 +209,12 @@ class WorkerSession:
 
         work = Work([], loop, run, turn_end=turn_end)
         return work
+
+    async def _turn_end(self, stop_reason: str) -> None:
+        # What a hook looks at may still be written by what an earlier epoch left running.
+        await self._swept.wait()
+        assert self._extensions.hooks is not None
+        await self._extensions.hooks.turn_end(stop_reason)
 
     async def replay(self, frame: Replay) -> None:
         """Send the history to the client that asked."""

@@ -218,6 +218,20 @@ async def test_hooks_deny_and_see_and_end(tmp_path: Path) -> None:
     assert ended == ["end_turn", "cancelled"]
 
 
+async def test_the_hook_of_a_turns_end_runs_when_nothing_of_a_dead_worker_runs(tmp_path: Path) -> None:
+    pid, seen = tmp_path / "work" / "pid", tmp_path / "seen"
+    hook = f"kill -0 $(cat {pid}) 2> /dev/null && echo runs >> {seen} || echo gone >> {seen}"
+    async with rig(tmp_path, settings={"hooks": {"turn_end": [{"command": hook}]}}) as r:
+        session = await r.client.new_session(r.work)
+        command = "trap '' TERM; echo $$ > new; mv new pid; sleep 60; true"
+        id_ = await r.client.begin_prompt(session, f"@tool bash {json.dumps({'command': command})}\n@text on")
+        await until(pid.exists)
+        r.kill_worker(session)
+        assert (await r.client.answer_to(id_))["result"]["stopReason"] == "end_turn"
+        assert "on" in r.client.text(session)
+    assert seen.read_text() == "gone\n"
+
+
 async def test_skills_are_listed_read_and_offered_as_commands(tmp_path: Path) -> None:
     config = tmp_path / "home" / "config"
     for folder, name in ((config / "skills", "mine"), (tmp_path / "work" / ".claude" / "skills", "theirs")):
