@@ -20,6 +20,13 @@ _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 128
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+_MEMBERS: Final = {
+    "text": frozenset({"type", "text", "citations"}),
+    "tool_use": frozenset({"type", "id", "name", "input", "caller"}),
+    "thinking": frozenset({"type", "thinking", "signature"}),
+    "redacted_thinking": frozenset({"type", "data"}),
+}
+"""What the API takes of a reply's blocks; it refuses the whole conversation for any other member."""
 
 
 def usable_prompt(blocks: list[Block]) -> list[Block]:
@@ -31,7 +38,8 @@ def usable_reply(blocks: list[Block]) -> list[Block]:
     """What of a model's blocks the API takes back.
 
     Text that is not blank, thinking with its signature, calls with a name and an object as input
-    (anything else becomes `{}`). Ids are left: see `unique_ids`.
+    (anything else becomes `{}`), each without the members that some servers add. Ids are left: see
+    `unique_ids`.
     """
     return _mapped(blocks, _reply_block)
 
@@ -96,6 +104,10 @@ def _prompt_block(block: Block) -> Block | None:
 
 def _reply_block(block: Block) -> Block | None:
     kind = block.get("type")
+    if not isinstance(kind, str) or (known := _MEMBERS.get(kind)) is None:
+        return None
+    if not block.keys() <= known:
+        block = {name: value for name, value in block.items() if name in known}
     if kind == "text":
         return _text_block(block)
     if kind == "tool_use":
@@ -104,9 +116,7 @@ def _reply_block(block: Block) -> Block | None:
         # Signed as it is: changed by a letter, it is refused.
         signed = _filled(block.get("signature")) and isinstance(block.get("thinking"), str)
         return block if signed and is_plain(block) else None
-    if kind == "redacted_thinking":
-        return block if _filled(block.get("data")) else None
-    return None
+    return block if _filled(block.get("data")) else None
 
 
 def _filled(value: Any) -> bool:

@@ -69,11 +69,15 @@ def save_login(config_dir: Path, credentials: Credentials) -> Path:
     fresh = path.with_name(f".{LOGIN_FILE}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     known = {"api_key": credentials.api_key, "auth_token": credentials.auth_token}
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(to_json({kind: value for kind, value in known.items() if value}))
-        file.flush()
-        os.fsync(file.fileno())
-    return fresh.replace(path)
+    try:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(to_json({kind: value for kind, value in known.items() if value}))
+            file.flush()
+            os.fsync(file.fileno())
+        return fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)  # nothing else would ever remove a key from there
+        raise
 
 
 def _read_login(path: Path) -> Credentials | None:

@@ -122,10 +122,14 @@ class GrantRecord(_Record, frozen=True, kw_only=True, tag="grant"):
 
 
 class CompactionRecord(_Record, frozen=True, kw_only=True, tag="compaction"):
-    """All before it is replaced by `summary` for the model; the records themselves stay, for replay."""
+    """All before it is replaced by `summary` for the model; the records themselves stay, for replay.
+
+    In mid-turn `prompt_of` is the turn whose prompt goes to the model after the summary, word for word.
+    """
 
     kind: ClassVar[Literal["compaction"]] = "compaction"
     summary: str
+    prompt_of: str = ""
 
 
 class ClearRecord(_Record, frozen=True, kw_only=True, tag="clear"):

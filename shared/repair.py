@@ -20,6 +20,7 @@ from shared.records import (
     Record,
     ToolResultRecord,
     TurnEndRecord,
+    UserRecord,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ TURN_INTERRUPTED: Final = "[The request above was interrupted before it was done
 _SUMMARY: Final = (
     "The conversation up to here was replaced by this summary of it.\n\n<summary>\n{}\n</summary>"
 )
+_WORKED_ON: Final = "What the user asked for, word for word, and what is being worked on:"
+_GO_ON: Final = "(Go on.)"
+"""After a reply that was paused: no request may end in a reply."""
 _START_LOST: Final = "(The beginning of this conversation could not be read.)"
 
 
@@ -169,17 +173,21 @@ def more_messages(last: Sequence[Message], records: Sequence[Record], model: str
     All calls before them have their results, and none of them is a compaction or clear.
     """
     with collector_paused():
-        refused = {record.turn_id for record in records if record.kind == "turn_end" and _refused(record)}
+        refused = {
+            record.turn_id for record in records if record.kind == "turn_end" and prompt_refused(record)
+        }
         messages = [{**message, "content": list(message["content"])} for message in last]
         _extend(messages, records, _results(records), refused, model)
         return messages
 
 
 def _messages(records: Sequence[Record], model: str) -> list[Message]:
-    first, summary, results, refused = _window(records)
+    first, summary, prompt, results, refused = _window(records)
     messages: list[Message] = []
     if summary is not None:
         _add(messages, "user", [{"type": "text", "text": _SUMMARY.format(plain(summary))}])
+    if prompt is not None and (asked := usable_prompt(prompt.blocks)):
+        _add(messages, "user", [{"type": "text", "text": _WORKED_ON}, *asked])
     _extend(messages, records[first:], results, refused, model)
     if messages and messages[0]["role"] == "assistant":
         messages.insert(0, {"role": "user", "content": [{"type": "text", "text": _START_LOST}]})
@@ -193,6 +201,8 @@ def _extend(
     refused: set[str],
     model: str,
 ) -> None:
+    # Those of commands are no requests to the model, however they ended.
+    commands = {record.turn_id for record in records if record.kind == "command"}
     for record in records:
         if record.kind == "user" and record.turn_id not in refused:
             blocks = usable_prompt(record.blocks) or [{"type": "text", "text": "(an empty message)"}]
@@ -214,17 +224,24 @@ def _extend(
                 blocks.pop()
             _add(messages, "assistant", blocks)
             _add(messages, "user", answers)
-        elif record.kind == "turn_end" and (note := _note(record)) is not None and messages:
+            if record.stop_reason == "pause_turn" and blocks and not answers:
+                _add(messages, "user", [{"type": "text", "text": _GO_ON}])
+        elif (
+            record.kind == "turn_end"
+            and record.turn_id not in commands
+            and (note := _note(record)) is not None
+            and messages
+        ):
             _add(messages, "user", [{"type": "text", "text": note}])
 
 
-def _refused(end: TurnEndRecord) -> bool:
+def prompt_refused(end: TurnEndRecord) -> bool:
     """The turn's prompt was too long for the model. Sent again it would make every later turn fail too."""
     return end.error is not None and end.error.get("code") == INVALID_PARAMS
 
 
 def _note(end: TurnEndRecord) -> str | None:
-    if _refused(end):
+    if prompt_refused(end):
         return None
     if end.error is not None:
         return TURN_FAILED
@@ -234,20 +251,21 @@ def _note(end: TurnEndRecord) -> str | None:
 
 
 class _Window(NamedTuple):
-    """What goes to the model: the records from index `first` on, after a `summary`.
+    """What goes to the model: the records from index `first` on, after a `summary` and a `prompt`.
 
     With their results by call id, and the turns whose prompt was refused.
     """
 
     first: int
     summary: str | None
+    prompt: UserRecord | None
     results: dict[str, ToolResultRecord]
     refused: set[str]
 
 
 def _window(records: Sequence[Record]) -> _Window:
     # One walk for all, from the end: most of a walk's time goes to fetching the records from memory.
-    first, summary = 0, None
+    first, summary, prompt = 0, None, None
     results: dict[str, ToolResultRecord] = {}
     refused: set[str] = set()
     for index in range(len(records) - 1, -1, -1):
@@ -257,7 +275,7 @@ def _window(records: Sequence[Record]) -> _Window:
             if record.parent_call_id is None:
                 results.setdefault(record.call_id, record)
         elif record.kind == "turn_end":
-            if _refused(record):
+            if prompt_refused(record):
                 refused.add(record.turn_id)
         elif record.kind == "clear":
             first = index + 1
@@ -265,9 +283,21 @@ def _window(records: Sequence[Record]) -> _Window:
         elif record.kind == "compaction":
             first, summary = _unsplit(records, index), record.summary
             results = _results(records[first:])
-            refused = {r.turn_id for r in records[first:] if r.kind == "turn_end" and _refused(r)}
+            refused = {r.turn_id for r in records[first:] if r.kind == "turn_end" and prompt_refused(r)}
+            if record.prompt_of not in refused:
+                prompt = _prompt(records[:first], record.prompt_of)
             break
-    return _Window(first, summary, results, refused)
+    return _Window(first, summary, prompt, results, refused)
+
+
+def _prompt(records: Sequence[Record], turn_id: str) -> UserRecord | None:
+    """A turn's prompt, if it is among these records and no clear came after it."""
+    for record in reversed(records if turn_id else ()):
+        if record.kind == "clear":
+            break
+        if record.kind == "user" and record.turn_id == turn_id:
+            return record
+    return None
 
 
 def _unsplit(records: Sequence[Record], compaction: int) -> int:

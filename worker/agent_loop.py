@@ -15,7 +15,7 @@ from uuid import uuid4
 from shared.blocks import unique_ids
 from shared.records import AssistantRecord
 from worker import events as ev
-from worker.compaction import compact, is_full, used_tokens
+from worker.compaction import compact, used_tokens
 from worker.models.base import (
     ModelError,
     ModelRequest,
@@ -51,6 +51,21 @@ class Brain:
 
 
 @dataclass
+class Retries:
+    """Tells the user of one request's retries, once."""
+
+    emit: Callable[[ev.Event], Awaitable[None]]
+    _told: bool = False
+
+    async def tell(self, retry: Retrying) -> None:
+        """It failed and will be sent again."""
+        if not self._told:
+            self._told = True
+            text = f"\n[{retry.reason} Trying again in {retry.delay:.0f} s.]\n"
+            await self.emit(ev.Error(text))
+
+
+@dataclass
 class AgentLoop:
     """One turn's loop over one history.
 
@@ -80,48 +95,53 @@ class AgentLoop:
                 case Done(stop_reason):
                     return stop_reason
 
-    async def make_room(self) -> None:
-        """Before a turn begins: summarize what came before it if the context is nearly full."""
-        if not used_tokens(self.history.records) or self.history.compaction_failed:
-            return
-        try:
-            brain = await self.think()
-            if not is_full(self.history.records, brain.entry.window):
-                return
-            done = await compact(self.history, brain, "")
-        except ModelError as e:
-            # The turn goes on with the conversation as it is, and tells its own error if it cannot.
-            log.warning("no summary: %s", e)
-            done = None
-        self.history.compaction_failed = done is None  # it would not get shorter by trying again
-        if done is not None:
-            await self.emit(ev.Compaction("\n[The conversation was summarized to make room.]\n"))
-
     async def _ask(self) -> None:
         brain = await self.think()
+        context = self.history.context(brain.entry.window)
+        context.fit()
+        begins = not any(record.kind == "assistant" for record in self.history.of_turn(self.turn_id))
+        full = context.is_full if begins else context.is_at_brim
+        # Where the prompt alone is too long, a summary of all else would not help.
+        helps = not context.prompt_fills_it(self.turn_id)
+        if full and helps and not self.history.compaction_failed:
+            await self._summarize(brain, "to make room")
         try:
             await self._stream(brain)
         except ModelError as e:
-            if not e.too_long or self._compacted:
+            if not e.too_long or not helps or self._compacted:
                 raise
-            # Once a turn: a summary that is still too long would not get shorter by another.
             self._compacted = True
-            if await compact(self.history, brain, "what the user asked for last, word for word") is None:
+            if not await self._summarize(brain, "as it was too long for the model"):
                 raise
-            await self.emit(
-                ev.Compaction("\n[The conversation was too long for the model and was summarized.]\n")
-            )
+
+    async def _summarize(self, brain: Brain, why: str) -> bool:
+        """Whether that made the conversation shorter. Raises ModelError where it may be different later."""
+        try:
+            done = await compact(self.history, brain, "", Retries(self.emit).tell, self.turn_id)
+        except ModelError as e:
+            if e.passing or e.auth:
+                raise
+            # The turn goes on with the conversation as it is, and tells its own error if it cannot.
+            log.warning("no summary: %s", e)
+            done = None
+        # It would not get shorter by trying again.
+        self.history.compaction_failed = done is None
+        if done is not None:
+            await self.emit(ev.Compaction(f"\n[The conversation was summarized {why}.]\n"))
+        return done is not None
 
     async def _stream(self, brain: Brain) -> None:
+        window = brain.entry.window
         request = ModelRequest(
             model=brain.entry.id,
             system=brain.system,
-            messages=self.history.messages(brain.entry.id, brain.entry.window),
+            messages=self.history.messages(brain.entry.id, window),
             tools=brain.tools,
-            max_tokens=brain.entry.max_output,
+            max_tokens=self.history.context(window).output_limit(brain.entry.max_output),
             thinking=brain.thinking,
         )
-        self.message_id, told = uuid4().hex, False
+        retries = Retries(self.emit)
+        self.message_id = uuid4().hex
         self._forget_partial()
         async with aclosing(brain.model.stream(request)) as items:
             async for item in items:
@@ -132,30 +152,21 @@ class AgentLoop:
                     case Thinking(text):
                         self.thoughts.append(text)
                         await self.emit(ev.ThinkingDelta(text, self.message_id))
-                    case Retrying(reason, delay):
+                    case Retrying():
                         # What came of the failed attempt is not the message: the next has its own id.
                         self._forget_partial()
                         self.message_id = uuid4().hex
-                        if not told:
-                            await self.emit(ev.Error(f"\n[{reason} Trying again in {delay:.0f} s.]\n"))
-                        told = True
+                        await retries.tell(item)
                     case Reply():
                         await self._record(brain, item)
         await self.emit(
-            ev.UsageChanged(
-                used_tokens(self.history.records), brain.entry.window, cost(self.history, brain.entry)
-            )
+            ev.UsageChanged(used_tokens(self.history.records), window, cost(self.history, brain.entry))
         )
 
     async def _record(self, brain: Brain, reply: Reply) -> None:
         # Some servers number the calls of each reply anew, and the API wants them unique in a conversation.
         taken = set(self.history.call_ids())
         blocks = unique_ids([self._named(block) for block in reply.blocks], taken)
-        renamed = {
-            old["id"]: new["id"]
-            for old, new in zip(reply.blocks, blocks, strict=True)
-            if old.get("type") == "tool_use"
-        }
         await self.history.write(
             AssistantRecord(
                 **self.history.stamp(),
@@ -165,7 +176,7 @@ class AgentLoop:
                 blocks=blocks,
                 stop_reason=reply.stop_reason,
                 usage=usage_record(reply.usage),
-                malformed={renamed.get(id_, id_): text for id_, text in reply.malformed.items()},
+                malformed={blocks[place]["id"]: text for place, text in reply.malformed.items()},
             )
         )
 

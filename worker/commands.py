@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.commands import COMMANDS
 from shared.records import ClearRecord
+from worker.agent_loop import Retries
 from worker.compaction import compact, used_tokens
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ class Commands:
                 return "The conversation was cleared. The session and its files stay as they are."
             case "compact":
                 before = used_tokens(self.history.records)
-                done = await compact(self.history, await self.think(), command.argument)
+                retries = Retries(self.publisher.publish)
+                done = await compact(self.history, await self.think(), command.argument, retries.tell)
                 if done is None:
-                    return "There was nothing to gain by a summary; the conversation is as it was."
+                    return "There is no summary that is whole and shorter; the conversation is as it was."
                 size = len(done.summary)
                 return f"The conversation was compacted: {before} tokens became {size} characters."
             case "rename":

@@ -1,4 +1,4 @@
-"""Keeping the conversation inside the model's window: old results shrink first, then a summary.
+"""Replacing a conversation by a summary of it, which the model writes.
 
 A summary is a record: the history keeps all that was said, only the model's view of it begins anew.
 """
@@ -8,33 +8,35 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_json
+
 from shared.records import CompactionRecord
-from worker.models.base import ModelError, ModelRequest, Reply
+from shared.repair import to_messages
+from worker.context import cut_results
+from worker.models.base import ModelError, ModelRequest, Reply, Retrying
+from worker.transcript import transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from shared.records import Record
     from worker.agent_loop import Brain
     from worker.history import History
 
-FULL: Final = 0.8
-"""Of the window: above it the context is made smaller before the next request."""
-KEEP_RESULTS: Final = 6
-"""The newest tool results are sent whole however full the window is."""
-SHRUNK: Final = 400
-"""Characters that are left of an older result, half from each end."""
-OCTETS_A_TOKEN: Final = 3
-"""On the safe side: English prose has four, code and JSON three; of Chinese one character has three."""
-LONGEST_RESULT: Final = 400_000
-"""Characters: no single result may fill the window by itself."""
+    Told = Callable[[Retrying], Awaitable[None]]
+    """Hears that a request is tried again."""
 
 _ASK: Final = (
     "Write a summary of this conversation for yourself: it will be all that you know of it. Say what the "
     "user wants, what was decided and why, what was done (files by path, commands, results), what is open, "
-    "and what comes next. Keep names, paths, numbers and error messages exactly. Answer with the summary "
-    "alone."
+    "and what comes next. Keep names, paths, numbers and error messages exactly. Call no tool; answer with "
+    "the summary alone."
 )
+_EXTRACT: Final = "This is an extract of a conversation of yours.\n\n<conversation>\n{}\n</conversation>"
+_SHARES: Final = (1.5, 0.3, 0.06, 0.012)
+"""Octets of an extract for each token of the window: one after the other, as the one before is too long."""
+_LONGEST: Final = 16_000
+"""Tokens of a summary."""
 
 
 def used_tokens(records: Sequence[Record]) -> int:
@@ -47,76 +49,98 @@ def used_tokens(records: Sequence[Record]) -> int:
     return 0
 
 
-def is_full(records: Sequence[Record], window: int) -> bool:
-    """The context needs to be made smaller."""
-    return used_tokens(records) > FULL * window
+async def compact(
+    history: History, brain: Brain, focus: str, told: Told, prompt_of: str = ""
+) -> CompactionRecord | None:
+    """Replace what the model sees by a summary that it writes; None if that is not whole, or not shorter.
 
-
-def fitted(messages: list[dict[str, Any]], window: int, octets: int) -> list[dict[str, Any]]:
-    """The messages with over-long results cut, and all but the newest results shrunk if they fill the window.
-
-    `octets` are those of all the messages as JSON. Told from the whole messages, not from what the last
-    request took: that was shrunk already, and sending all again because it fitted would flutter.
+    `focus` is what the summary should keep above all, `prompt_of` a turn whose prompt stays word for word.
+    Raises ModelError, HistoryError.
     """
-    full = octets > FULL * window * OCTETS_A_TOKEN
-    places = [
-        (n, i)
-        for n, message in enumerate(messages)
-        if message["role"] == "user"
-        for i, block in enumerate(message["content"])
-        if block["type"] == "tool_result"
-    ]
-    old = len(places) - KEEP_RESULTS if full else 0
-    fit = list(messages)
-    for place, (n, i) in enumerate(places):
-        block = fit[n]["content"][i]
-        limit = SHRUNK if place < old else LONGEST_RESULT
-        if isinstance(block["content"], str) and len(block["content"]) > limit:
-            if fit[n] is messages[n]:
-                fit[n] = {**messages[n], "content": list(messages[n]["content"])}
-            fit[n]["content"][i] = {**block, "content": _cut(block["content"], limit)}
-    return fit
-
-
-def _cut(text: str, limit: int) -> str:
-    half = limit // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out to save context]\n{text[-half:]}"
-
-
-async def compact(history: History, brain: Brain, focus: str) -> CompactionRecord | None:
-    """Replace what the model sees by a summary that it writes. None: there was nothing, or it did not shrink.
-
-    Raises ModelError, HistoryError. `focus` says what the summary should keep above all.
-    """
-    messages = history.messages(brain.entry.id, brain.entry.window)
-    before = sum(len(str(message["content"])) for message in messages)
+    turn = history.of_turn(prompt_of)
+    prompt = next((record for record in turn if record.kind == "user"), None)
+    model, window = brain.entry.id, brain.entry.window
+    if prompt is not None and not any(record.kind == "assistant" for record in turn):
+        # The turn begins with it: it is not to be answered yet, but what came before it to be summarized.
+        past = to_messages(_before(history.records, prompt), model)
+        messages = cut_results(past, history.context(window).limits)
+        before = len(to_json(messages))
+    else:
+        messages = history.messages(model, window)
+        before = len(to_json(messages)) - len(to_json(prompt.blocks if prompt is not None else []))
     if not messages:
         return None
     ask = _ASK + (f"\n\nAbove all keep: {focus}" if focus else "")
-    if messages[-1]["role"] == "user":
-        messages[-1] = {"role": "user", "content": [*messages[-1]["content"], {"type": "text", "text": ask}]}
-    else:
-        messages.append({"role": "user", "content": [{"type": "text", "text": ask}]})
-    request = ModelRequest(
-        model=brain.entry.id,
-        system=brain.system,
-        messages=messages,
-        tools=brain.tools,  # the same prefix as always, so that the cache serves it
-        max_tokens=min(brain.entry.max_output, 16_000),
-    )
-    summary = await _text_of(brain, request)
-    if not summary.strip():
-        raise ModelError("The model wrote no summary. The conversation was left as it is.")
-    if len(summary) >= before:
+    summary = await _asked_in_it(brain, messages, ask, told)
+    if summary is None:
+        summary = await _asked_on_an_extract(brain, messages, ask, told)
+    if summary is None or len(summary.encode()) >= before:
         return None
-    record = CompactionRecord(**history.stamp(), summary=summary)
+    record = CompactionRecord(
+        **history.stamp(), summary=summary, prompt_of=prompt_of if prompt is not None else ""
+    )
     await history.write(record)
     return record
 
 
-async def _text_of(brain: Brain, request: ModelRequest) -> str:
+def _before(records: Sequence[Record], prompt: Record) -> Sequence[Record]:
+    return records[: next(n for n in range(len(records) - 1, -1, -1) if records[n] is prompt)]
+
+
+async def _asked_in_it(brain: Brain, messages: list[dict[str, Any]], ask: str, told: Told) -> str | None:
+    """A summary by a request like all others, most of which the cache holds."""
+    question = {"type": "text", "text": ask}
+    if messages[-1]["role"] == "user":
+        asked = [*messages[:-1], {"role": "user", "content": [*messages[-1]["content"], question]}]
+    else:
+        asked = [*messages, {"role": "user", "content": [question]}]
+    try:
+        return await _summary(brain, asked, brain.tools, told)
+    except ModelError as e:
+        if not e.too_long:
+            raise
+        return None
+
+
+async def _asked_on_an_extract(
+    brain: Brain, messages: list[dict[str, Any]], ask: str, told: Told
+) -> str | None:
+    """A summary of so much of it as the model takes."""
+    failure: ModelError | None = None
+    for share in _SHARES:
+        extract = _EXTRACT.format(transcript(messages, int(share * brain.entry.window)))
+        asked = [{"type": "text", "text": text} for text in (extract, ask)]
+        try:
+            return await _summary(brain, [{"role": "user", "content": asked}], [], told)
+        except ModelError as e:
+            if not e.too_long:
+                raise
+            failure = e
+    raise ModelError(
+        "The conversation is too long for the model, and so was every extract of it for a summary: "
+        "begin anew with /clear, or choose a model with a larger window.",
+        too_long=True,
+    ) from failure
+
+
+async def _summary(
+    brain: Brain, messages: list[dict[str, Any]], tools: list[dict[str, Any]], told: Told
+) -> str | None:
+    """The reply's text; None if it is not a whole text alone."""
+    request = ModelRequest(
+        model=brain.entry.id,
+        system=brain.system,
+        messages=messages,
+        tools=tools,
+        max_tokens=min(brain.entry.max_output, brain.entry.window // 4, _LONGEST),
+    )
     async with aclosing(brain.model.stream(request)) as items:
         async for item in items:
-            if isinstance(item, Reply):
-                return "".join(b["text"] for b in item.blocks if b.get("type") == "text")
-    return ""
+            if isinstance(item, Retrying):
+                await told(item)
+            elif isinstance(item, Reply):
+                calls = any(block["type"] == "tool_use" for block in item.blocks)
+                text = "".join(block["text"] for block in item.blocks if block["type"] == "text")
+                whole = item.stop_reason in ("end_turn", "stop_sequence") and not calls
+                return text if whole and text.strip() else None
+    return None

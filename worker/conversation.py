@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_json
-
 from shared.repair import more_messages, to_messages
-from worker.compaction import fitted
+from worker.context import Context, cut_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +21,9 @@ class Conversation:
 
     def __init__(self) -> None:
         self._forget("")
+        self._context = Context(0)
+        self._counted = 0
+        """So many records are in the context."""
 
     def _forget(self, model: str) -> None:
         self._model = model
@@ -31,11 +32,23 @@ class Conversation:
         self._messages: list[dict[str, Any]] = []
         """All but the last of them, which what follows may go into."""
         self._last: list[dict[str, Any]] = []
-        self._octets = 0
-        """Those of the messages as JSON, less the last."""
+
+    def context(self, records: Sequence[Record], window: int) -> Context:
+        """How full a window of so many tokens is with these records."""
+        if self._context.window != window:
+            self._context, self._counted = Context(window), 0
+        for record in records[self._counted :]:
+            self._context.add(record)
+        self._counted = len(records)
+        return self._context
 
     def messages(self, records: Sequence[Record], model: str, window: int) -> list[dict[str, Any]]:
-        """What `to_messages` gives for these records, `fitted` into a window of so many tokens."""
+        """What `to_messages` gives for these records, cut to fit into a window of so many tokens."""
+        context = self.context(records, window)
+        context.fit()
+        return cut_results(self._whole(records, model), context.limits)
+
+    def _whole(self, records: Sequence[Record], model: str) -> list[dict[str, Any]]:
         if model != self._model or _replaced(records[self._settled :]):
             self._forget(model)
         new = records[self._settled :]
@@ -43,8 +56,7 @@ class Conversation:
         # Not before a compaction in mid-turn: it takes the place of all before it.
         if done > _replaced(new) and self._settle(new[:done]):
             new = new[done:]
-        rest = self._made(new)
-        return fitted([*self._messages, *rest], window, self._octets + len(to_json(rest)))
+        return [*self._messages, *self._made(new)]
 
     def _settle(self, records: Sequence[Record]) -> bool:
         made = self._made(records)
@@ -54,7 +66,6 @@ class Conversation:
         *messages, last = made
         self._messages += messages
         self._last = [last]
-        self._octets += sum(len(to_json(message)) + 1 for message in messages)
         return True
 
     def _made(self, records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -33,6 +33,8 @@ def tool_environment(environ: Mapping[str, str], withhold: Iterable[str] = ()) -
         name: value
         for name, value in environ.items()
         if name not in _OWN
+        # Some write a password into the address.
+        and not (name == "ANTHROPIC_BASE_URL" and "@" in value)
         and not _OWN_SECRET.fullmatch(name)
         and not any(fnmatchcase(name, pattern) for pattern in patterns)
     }

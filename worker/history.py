@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from shared.lines import Problem
     from shared.records import AssistantRecord, Record
+    from worker.context import Context
 
 
 class HistoryError(Exception):
@@ -199,6 +200,10 @@ class History:
     def messages(self, model: str, window: int) -> list[dict[str, Any]]:
         """What goes to the model, in a window of so many tokens. Not to be changed."""
         return self._held.conversation.messages(self.records, model, window)
+
+    def context(self, window: int) -> Context:
+        """How full a window of so many tokens is."""
+        return self._held.conversation.context(self.records, window)
 
     def replies(self) -> Sequence[AssistantRecord]:
         """All of the model's replies, in order."""

@@ -115,7 +115,8 @@ def _instruction_files(cwd: Path, top: Path) -> Iterator[tuple[Path, str]]:
             inside = real.startswith(os.path.realpath(top).rstrip("/") + "/")
             if real not in seen and inside and real.lower().endswith(".md"):
                 seen.add(real)
-                if (data := _read(real, _LONGEST_FILE + 1)) is not None:
+                # A character has up to four octets; one more tells that there is more.
+                if (data := _read(real, 4 * (_LONGEST_FILE + 1))) is not None:
                     yield path, data.decode(errors="replace").replace("\x00", "")
 
 

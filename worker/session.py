@@ -179,6 +179,9 @@ class WorkerSession:
                 self._publisher.answer(frame.turn_id, error=RequestError(INTERNAL_ERROR, details).to_json())
             finally:
                 self._turn = self._running = None
+            if turn.unauthorized:
+                # The user may log in before the next turn, which is to be asked with what is there then.
+                await self._chosen.aclose()
 
     def _work(self, frame: Prompt, told: Told | None) -> Work:
         loop = self._loop(frame.turn_id, told)
@@ -186,7 +189,7 @@ class WorkerSession:
         command = commands.parse(frame.blocks)
         if command is None:
             blocks = content.to_model(commands.unescaped(frame.blocks))
-            return Work(blocks, loop, None, self._extensions.settle, turn_end)
+            return Work(blocks, loop, ready=self._extensions.settle, turn_end=turn_end)
         runner = commands.Commands(
             self._history,
             self._publisher,
@@ -196,18 +199,17 @@ class WorkerSession:
             self._extensions.status,
         )
 
-        async def run() -> tuple[str, str] | None:
-            typed = frame.blocks[0]["text"]
+        async def run() -> str | None:
             try:
                 message = await self._extensions.expanded(command)
             except CommandFailed as e:
-                return typed, str(e)
+                return str(e)
             if message is None:
-                return typed, await runner.run(command)
+                return await runner.run(command)
             work.blocks = content.to_model([{"type": "text", "text": message}, *frame.blocks[1:]])
             return None
 
-        work = Work([], loop, run, turn_end=turn_end)
+        work = Work([], loop, run, frame.blocks[0]["text"], turn_end=turn_end)
         return work
 
     async def _turn_end(self, stop_reason: str) -> None:

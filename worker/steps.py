@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.records import AssistantRecord, ToolResultRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from shared.records import Record
 
@@ -16,9 +17,15 @@ MAX_REQUESTS: Final = 100
 """Model requests of one turn."""
 MAX_CUT_REPLIES: Final = 2
 """How often a reply may end at the output limit in the middle of a tool call before the turn does."""
+MAX_PAUSES: Final = 10
+"""How often in a row a reply may be a mere pause."""
 REPEATS_TOLD: Final = 5
 REPEATS_ENDED: Final = 8
-"""The same call with the same input this often in a row: the model is told, then the turn ends."""
+"""The same calls with the same results this often in a row: the model is told, then the turn ends."""
+_LONGEST_ROUND: Final = 3
+"""Replies that are looked at as one when they come again in the same order."""
+_WITH_CHANGES: Final = 4
+"""A call that gives something else each time may be made so many times as often: it waits for something."""
 
 _CUT: Final = ("max_tokens", "model_context_window_exceeded")
 _STOP_REASONS: Final = {
@@ -39,13 +46,15 @@ class RunCalls:
     """Tool calls (the API's tool_use blocks) that have no result yet.
 
     `cut`: the reply ended at the output limit, so the last call may be half of what was meant.
-    `repeated`: how often in a row this very call was made, itself included.
+    `refused`: the service broke the reply off, and its calls are not to be run.
+    `repeated`: how often in a row these very calls were made, themselves included.
     """
 
     calls: list[dict[str, Any]]
     malformed: dict[str, str]
     cut: bool
-    repeated: int
+    refused: bool
+    repeated: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +75,22 @@ def next_step(turn: Sequence[Record]) -> Step:
     last = replies[-1]
     calls = tool_uses(last)
     if calls:
-        ended = {record.call_id for record in turn if isinstance(record, ToolResultRecord)}
-        open_calls = [call for call in calls if call["id"] not in ended]
+        results = {record.call_id: record for record in turn if isinstance(record, ToolResultRecord)}
+        open_calls = [call for call in calls if call["id"] not in results]
+        refused, repeated = last.stop_reason == "refusal", _repeats(replies, results)
         if open_calls:
-            return RunCalls(open_calls, last.malformed, last.stop_reason in _CUT, _repeats(replies))
-        if _repeats(replies) >= REPEATS_ENDED:
+            return RunCalls(open_calls, last.malformed, last.stop_reason in _CUT, refused, repeated)
+        if refused:
+            return Done("refusal")
+        if repeated >= REPEATS_ENDED:
             return Done("max_turn_requests")
         cut = sum(bool(tool_uses(reply)) and reply.stop_reason in _CUT for reply in replies)
         if cut > MAX_CUT_REPLIES:
             return Done("max_tokens")
     elif last.stop_reason != "pause_turn":
         return Done(_STOP_REASONS.get(last.stop_reason, "end_turn"))
+    elif len(replies) > MAX_PAUSES and all(r.stop_reason == "pause_turn" for r in replies[-MAX_PAUSES - 1 :]):
+        return Done("max_turn_requests")
     return AskModel() if len(replies) < MAX_REQUESTS else Done("max_turn_requests")
 
 
@@ -85,14 +99,27 @@ def tool_uses(reply: AssistantRecord) -> list[dict[str, Any]]:
     return [block for block in reply.blocks if block.get("type") == "tool_use"]
 
 
-def _repeats(replies: list[AssistantRecord]) -> int:
-    def made(reply: AssistantRecord) -> list[tuple[Any, Any]]:
-        return [(call.get("name"), call.get("input")) for call in tool_uses(reply)]
+def _repeats(replies: list[AssistantRecord], results: Mapping[str, ToolResultRecord]) -> float:
+    made = [[(call.get("name"), call.get("input")) for call in tool_uses(reply)] for reply in replies]
+    # Those of the last reply do not count: it is judged before it has any.
+    shown = [_shown(reply, results) for reply in replies[:-1]]
+    same = sum(1 for _ in takewhile(lambda calls: calls == made[-1], reversed(made)))
+    return max(
+        same / _WITH_CHANGES, *(_rounds(made, shown, length) for length in range(1, _LONGEST_ROUND + 1))
+    )
 
-    newest = made(replies[-1])
-    count = 0
-    for reply in reversed(replies):
-        if made(reply) != newest:
+
+def _shown(reply: AssistantRecord, results: Mapping[str, ToolResultRecord]) -> list[Any]:
+    """What the client was shown of its calls' results, in which there is no note for the model."""
+    return [result.content for call in tool_uses(reply) if (result := results.get(call["id"]))]
+
+
+def _rounds(made: Sequence[Any], shown: Sequence[Any], length: int) -> int:
+    """How often in a row the last `length` replies made the same calls and saw the same."""
+    back = 0
+    last = len(made) - 1
+    for at in range(last - length, -1, -1):
+        if made[at] != made[at + length] or (at + length < last and shown[at] != shown[at + length]):
             break
-        count += 1
-    return count
+        back += 1
+    return 1 + back // length

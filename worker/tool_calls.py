@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 DENIED: Final = "Permission denied."
 REPEATED: Final = (
-    "\n\n[This is the {times}th time in a row that {name} was called with the same input. Do something else, "
+    "\n\n[{name} was called with the same input again and again, many times in a row. Do something else, "
     "or say what is missing.]"
 )
 CANCELLED: Final = "The user cancelled this call before it ended. It may have had effect."
@@ -127,6 +127,10 @@ class ToolCalls:
         refusal: str | None = None
         if step.repeated >= REPEATS_ENDED:
             refusal = "Not run: the same call was made again and again. The turn ends here."
+        elif step.refused:
+            refusal = (
+                "Not run: the service broke the reply off after this call, so the model may not want it."
+            )
         elif step.cut and call is step.calls[-1]:
             refusal = (
                 "Not run: the reply reached the output limit within this call, so its input may be cut. "
@@ -146,7 +150,7 @@ class ToolCalls:
         if tool is not None and args is not None:
             judged = await self._judged(tool, args)
             decision = decide(judged, self.policy())
-        note = REPEATED.format(times=step.repeated, name=name) if step.repeated == REPEATS_TOLD else ""
+        note = REPEATED.format(name=name) if step.repeated == REPEATS_TOLD else ""
         alone = len(step.calls) == 1
         return Planned(call_id, name, raw_input, tool, args, judged, decision, refusal, note, alone)
 

@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 
 _CANCELLED_HOOKS = 0.5
 """Seconds for the hooks of a turn that was cancelled: the front waits for its answer."""
+COMMAND_CANCELLED = "Cancelled."
 NOT_BEGUN = "Not run: the user cancelled the turn before this call began."
 INTERRUPTED_SHOWN = "The call was interrupted: the session's process ended. It may have had effect."
 
@@ -63,9 +64,11 @@ class Work:
 
     blocks: list[dict[str, Any]]
     loop: AgentLoop
-    command: Callable[[], Awaitable[tuple[str, str] | None]] | None = None
-    """Runs it; returns what was typed and what the user is told. None: it stands for a message to the
-    model, and has put that into `blocks`."""
+    command: Callable[[], Awaitable[str | None]] | None = None
+    """Runs it; returns what the user is told. None: it stands for a message to the model, and has put that
+    into `blocks`."""
+    typed: str = ""
+    """The command."""
     ready: Callable[[], Awaitable[None]] | None = None
     """Waits a little for what is still starting."""
     turn_end: Callable[[str], Awaitable[None]] | None = None
@@ -81,6 +84,8 @@ class Turn:
         self._publisher = publisher
         self._told = told
         self._scope = anyio.CancelScope()
+        self.unauthorized = False
+        """It ended as the model's credentials are missing or were refused."""
 
     def cancel(self) -> None:
         """The user cancelled: stop what runs, and end the turn as cancelled."""
@@ -103,8 +108,10 @@ class Turn:
 
     def _error(self, e: ModelError) -> RequestError:
         if e.auth:
+            self.unauthorized = True
             return RequestError(AUTH_REQUIRED, str(e))
-        if e.too_long and not any(isinstance(r, AssistantRecord) for r in self._history.of_turn(self.id)):
+        kinds = {record.kind for record in self._history.of_turn(self.id)}
+        if e.too_long and "user" in kinds and "assistant" not in kinds:
             # Told by its code that the prompt is not sent again: see `shared.repair.to_messages`.
             details = f"{e} This prompt was not taken into the conversation; send less, or name a file."
             return RequestError(INVALID_PARAMS, details, prompt="too long")
@@ -150,10 +157,9 @@ class Turn:
         if work.ready is not None:
             await work.ready()
         asked = any(record.kind == "user" for record in known)
-        if work.command is not None and not asked and await self._run_command(work.command, known):
+        if work.command is not None and not asked and await self._run_command(work, work.command, known):
             return "end_turn"
         if not known:
-            await work.loop.make_room()
             await self._begin(work)
         return await work.loop.run()
 
@@ -166,25 +172,33 @@ class Turn:
             )
 
     async def _run_command(
-        self, command: Callable[[], Awaitable[tuple[str, str] | None]], known: Sequence[Record]
+        self, work: Work, command: Callable[[], Awaitable[str | None]], known: Sequence[Record]
     ) -> bool:
         """Whether that was all; else the model is to be asked."""
         if not any(record.kind == "command" for record in known):
             await self._history.mend()
-            told = await command()
-            if told is None:
+            try:
+                output = await command()
+            except ModelError as e:
+                await self._record_command(work.typed, str(e))
+                raise
+            if output is None:
                 return False
-            text, output = told
-            await self._history.write(
-                CommandRecord(**self._history.stamp(), turn_id=self.id, text=text, output=output)
-            )
+            await self._record_command(work.typed, output)
             await self._publisher.publish(ev.TextDelta(output, self.id))
         return True
+
+    async def _record_command(self, typed: str, output: str) -> None:
+        await self._history.write(
+            CommandRecord(**self._history.stamp(), turn_id=self.id, text=typed, output=output)
+        )
 
     async def _cancelled(self, work: Work) -> None:
         """What had streamed is kept, and every call gets its end, on disk and at the client."""
         if not self._history.of_turn(self.id):
             await self._begin(work)
+            if work.typed and not work.blocks:
+                await self._record_command(work.typed, COMMAND_CANCELLED)
         loop = work.loop
         text = "".join(loop.partial)
         if text.strip():

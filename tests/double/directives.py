@@ -19,6 +19,7 @@ Faults, each for the first K attempts (1 unless told) at the reply that it stand
     @drop K [clean]    the connection ends after the first delta; clean: the body ends as if whole
     @cuttool K         the connection ends inside a call's JSON
     @error TYPE K      an SSE error event after the first delta
+A text that asks for a summary and directs nothing is answered with one that tells how far the script came.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _LINE = re.compile(r"\s*@([a-z]+)\b[ \t]*(.*?)\s*")
+_SUMMARY_ASKED = "Write a summary of this conversation"
+_DONE = "Replies so far:"
 _CALLS = ("tool", "badjson", "forever")
 _CONTENTS = ("text", "deltas", "burst", "think", "sleep", "stall", "empty")
 _WORDS = frozenset((*_CALLS, *_CONTENTS, "stop", "usage", "fail", "drop", "cuttool", "error"))
@@ -60,11 +63,17 @@ class Script:
 
 def script(messages: list[dict[str, Any]]) -> Script:
     """The directives that the next reply to these messages is made from."""
+    *before, newest = _texts(messages[-1]) or [""]
+    if newest.startswith(_SUMMARY_ASKED) and not parse(newest):
+        extract = "\n".join(before)
+        rest = [*messages[:-1], {"role": "user", "content": extract}]
+        done = script(rest).key[1] + extract.count("\n\nYou called ")
+        return Script(directives=[Directive("text", f"A summary. {_DONE} {done}")])
     for index in range(len(messages) - 1, -1, -1):
         text = _directing(messages[index]) if messages[index]["role"] == "user" else ""
         if directives := parse(text):
             replies = _segments(directives)
-            done = sum(_calls(message) for message in messages[index + 1 :])
+            done = sum(_calls(message) for message in messages[index + 1 :]) + _summarized(messages[index])
             if done >= len(replies):
                 last = replies[-1]
                 endless = any(directive.word == "forever" for directive in last)
@@ -90,9 +99,18 @@ def _segments(directives: list[Directive]) -> list[list[Directive]]:
 
 def _directing(message: dict[str, Any]) -> str:
     """The newest text block that holds directives: a cancelled prompt may stand before it in one message."""
+    return next((text for text in reversed(_texts(message)) if parse(text)), "")
+
+
+def _texts(message: dict[str, Any]) -> list[str]:
     content = message["content"]
-    texts = [content] if isinstance(content, str) else [b["text"] for b in content if b["type"] == "text"]
-    return next((text for text in reversed(texts) if parse(text)), "")
+    return [content] if isinstance(content, str) else [b["text"] for b in content if b["type"] == "text"]
+
+
+def _summarized(message: dict[str, Any]) -> int:
+    """Replies of the script that a summary beside it tells of."""
+    found = re.findall(rf"{_DONE} (\d+)", "\n".join(_texts(message)))
+    return int(found[-1]) if found else 0
 
 
 def _calls(message: dict[str, Any]) -> bool:

@@ -28,6 +28,7 @@ _FAULTS = ("fail", "drop", "cuttool", "error")
 _PING_SECONDS = 1.0
 
 _TOLD_TO_FAIL = "The double was told to fail"
+_TOO_LONG = "prompt is too long"
 
 
 @dataclass
@@ -74,8 +75,13 @@ class Double:
         return [
             request.error or ""
             for request in self.requests
-            if request.status == 400 and not (request.error or "").startswith(_TOLD_TO_FAIL)
+            if request.status == 400 and not (request.error or "").startswith((_TOLD_TO_FAIL, _TOO_LONG))
         ]
+
+    @property
+    def too_long(self) -> int:
+        """So many requests did not fit into the window."""
+        return sum((request.error or "").startswith(_TOO_LONG) for request in self.requests)
 
     async def start(self, port: int = 0) -> asyncio.Server:
         """Listen on loopback."""
@@ -127,7 +133,7 @@ class Double:
         if refusal is None:
             counted = self._cache.count(request.body)
             if counted.total > self.window:
-                wrong = f"prompt is too long: {counted.total} tokens > {self.window} maximum"
+                wrong = f"{_TOO_LONG}: {counted.total} tokens > {self.window} maximum"
                 refusal = (400, "invalid_request_error", wrong, None)
         faults: set[str] = set()
         if refusal is None:

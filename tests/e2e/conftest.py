@@ -80,6 +80,26 @@ async def faulty_agent(
         yield made
 
 
+WINDOW: Final = 30_000
+"""Tokens that the service of `small` takes; tools and system prompt are 3,000 of them."""
+_MODELS: Final = [
+    {"id": "fits", "name": "Fits", "window": WINDOW, "max_output": 8_000},
+    {"id": "overrated", "name": "Believed to take more", "window": 10 * WINDOW},
+    {"id": "tiny", "name": "Tiny", "window": 8_000},
+]
+
+
+@pytest.fixture(scope="package")
+async def small_agent(
+    nothing_is_left_in_the_end: None, anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Rig]:
+    """One whose service takes little, with models of which that is known or not."""
+    folder = tmp_path_factory.mktemp("small")
+    async with rig(folder, settings={"models": _MODELS}, window=WINDOW) as made:
+        await _warm(made)
+        yield made
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     """A folder to work in."""
@@ -102,6 +122,13 @@ async def faulty(faulty_agent: Rig, work: Path) -> AsyncIterator[Rig]:
         yield made
         for armed in (made.home.parent / ARMED).iterdir():
             armed.unlink()
+
+
+@pytest.fixture
+async def small(small_agent: Rig, work: Path) -> AsyncIterator[Rig]:
+    """The agent with small windows, likewise."""
+    async with _lent(small_agent, work) as made:
+        yield made
 
 
 @asynccontextmanager

@@ -83,6 +83,7 @@ async def rig(
     settings: Mapping[str, Any] | None = None,
     arguments: tuple[str, ...] = (),
     capabilities: Mapping[str, Any] | None = None,
+    window: int = 1_000_000,
 ) -> AsyncIterator[Rig]:
     """An initialized agent with credentials for the double. At exit the model has refused nothing.
 
@@ -93,7 +94,7 @@ async def rig(
     (home / "config").mkdir(parents=True, exist_ok=True)
     if settings is not None:
         (home / "config" / "settings.json").write_text(json.dumps(settings))
-    async with serving() as double:
+    async with serving(window) as double:
         given = {
             "ANTHROPIC_API_KEY": "sk-test-secret",
             "ANTHROPIC_BASE_URL": double.base_url,

@@ -43,7 +43,12 @@ def test_the_delay_doubles_and_half_of_it_is_jitter(done: int, chance: float, wa
 def test_retry_after_is_never_undercut(asked: float, chance: float) -> None:
     delay = RetryPolicy().delay(0, 0, asked, chance)
     assert delay is not None
-    assert asked <= delay <= asked * 1.1 + 0.1
+    assert asked <= delay <= max(asked * 1.1, 0.5)
+
+
+@given(st.integers(0, 4), st.floats(0, 0.999))
+def test_a_server_that_asks_for_no_wait_does_not_switch_ours_off(done: int, chance: float) -> None:
+    assert RetryPolicy().delay(done, 0, 0, chance) == RetryPolicy().delay(done, 0, None, chance)
 
 
 def test_retries_are_bounded_in_number_and_in_time() -> None:

@@ -71,7 +71,7 @@ def test_calls_without_a_result_are_run_and_the_others_are_not() -> None:
     assert isinstance(step, RunCalls)
     assert step.calls == [two, three]
     assert not step.cut
-    assert next_step([*turn, result("t", "c3")]) == RunCalls([two], {}, cut=False, repeated=1)
+    assert next_step([*turn, result("t", "c3")]) == RunCalls([two], {}, cut=False, refused=False, repeated=1)
 
 
 def test_results_of_a_sub_agent_end_no_call_of_another_name() -> None:

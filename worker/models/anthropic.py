@@ -18,7 +18,7 @@ import anyio
 import httpx2
 
 from worker.models.base import ModelError, Retrying
-from worker.models.failures import CUT, Asked, Failure, classify
+from worker.models.failures import CUT, Asked, Failure, classify, no_reply
 from worker.models.replies import ReplyBuilder
 from worker.models.requests import arguments, signatures, without_thinking
 from worker.models.retries import RetryPolicy
@@ -112,7 +112,9 @@ class AnthropicModel:
             try:
                 async with await _post(self._client, made) as response:
                     events = aiter(response)
+                    failure = no_reply(response.response.headers, self._asked)
                     async for event in events:
+                        failure = CUT
                         if (item := builder.feed(event)) is not None:
                             yield item
                         if builder.complete:
@@ -139,7 +141,12 @@ class AnthropicModel:
             )
             if delay is None:
                 also = f" (tried {retries + 1} times)" if retries else ""
-                raise ModelError(f"{failure.sentence}{also}.", auth=failure.auth, too_long=failure.too_long)
+                raise ModelError(
+                    f"{failure.sentence}{also}.",
+                    auth=failure.auth,
+                    too_long=failure.too_long,
+                    passing=failure.retry,
+                )
             retries += 1
             yield Retrying(failure.reason, delay)
             await anyio.sleep(delay)

@@ -60,15 +60,15 @@ class Reply:
     """The whole assistant message, always the last item of a stream.
 
     `blocks` are the API's content blocks: text, thinking with its signature (byte for byte as it
-    came), redacted_thinking, tool_use. A tool_use whose JSON did not parse has `input: {}` and its
-    id in `malformed`, with the text that came.
+    came), redacted_thinking, tool_use. A tool_use whose JSON did not parse has `input: {}`, and
+    `malformed` has the text that came by its place in the blocks.
     `stop_reason` is the API's own word: end_turn, tool_use, max_tokens, refusal, pause_turn, …
     """
 
     blocks: list[dict[str, Any]]
     stop_reason: str
     usage: Usage
-    malformed: dict[str, str] = field(default_factory=dict)
+    malformed: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,17 @@ StreamItem = Text | Thinking | Retrying | Reply
 class ModelError(Exception):
     """The model gave no reply. `str()` is one sentence that the user can act on.
 
-    `auth`: credentials are missing or were refused. `too_long`: the prompt exceeds the window.
+    `auth`: credentials are missing or were refused. `too_long`: the prompt exceeds the window. `passing`:
+    it was tried as often as is allowed, and may work later.
     """
 
-    def __init__(self, sentence: str, *, auth: bool = False, too_long: bool = False) -> None:
+    def __init__(
+        self, sentence: str, *, auth: bool = False, too_long: bool = False, passing: bool = False
+    ) -> None:
         super().__init__(sentence)
         self.auth = auth
         self.too_long = too_long
+        self.passing = passing
 
 
 class Model(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from shared.credentials import HOW_TO_SET, CredentialsError, find_credentials
 from worker.models.base import ModelError
@@ -47,14 +48,29 @@ def _anthropic(entry: ModelEntry, environ: Mapping[str, str], config_dir: Path) 
 
     from worker.models.anthropic import AnthropicModel, anthropic_client
 
-    secrets = tuple(secret for secret in (credentials.api_key, credentials.auth_token) if secret)
+    secrets = [secret for secret in (credentials.api_key, credentials.auth_token) if secret]
+    # Gateways have keys of their own in these.
+    secrets += [
+        line.partition(":")[2].strip() for line in environ.get("ANTHROPIC_CUSTOM_HEADERS", "").splitlines()
+    ]
     try:
-        client = anthropic_client(credentials, environ.get("ANTHROPIC_BASE_URL"))
+        client = anthropic_client(credentials, _base_url(environ))
     except (ValueError, InvalidURL):
-        raise ModelError("ANTHROPIC_BASE_URL is not a URL: correct it, or unset it.") from None
+        raise ModelError(
+            "ANTHROPIC_BASE_URL is not a URL of a server (https://…): correct it, or unset it."
+        ) from None
     except OSError as error:
         raise ModelError(_NO_AUTHORITIES.format(error.strerror)) from None
-    return AnthropicModel(client, entry, secrets=secrets)
+    return AnthropicModel(client, entry, secrets=tuple(secrets))
+
+
+def _base_url(environ: Mapping[str, str]) -> str | None:
+    """Where the API is, or None for Anthropic's own. Raises ValueError for what is no address of a server."""
+    given = environ.get("ANTHROPIC_BASE_URL", "").strip()
+    if given and (urlsplit(given).scheme not in ("http", "https") or not urlsplit(given).hostname):
+        raise ValueError(given)
+    # Other kinds of clients want the version in it; the SDK brings its own.
+    return given.rstrip("/").removesuffix("/v1") or None
 
 
 def _cloud(entry: ModelEntry, environ: Mapping[str, str]) -> Model:

@@ -10,13 +10,16 @@ import re
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anthropic
 import httpx2
 
 from shared.credentials import HOW_TO_SET
 from worker.models.retries import parse_retry_after
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _RETRIED_STATUS: Final = frozenset({408, 409, 425, 429})  # and all from 500 on
 _STATUS_OF_TYPE: Final = {
@@ -83,6 +86,19 @@ class Asked:
         return " ".join(_SECRET.sub("…", text).split())[:300].rstrip(". ")
 
 
+def no_reply(headers: Mapping[str, str], asked: Asked) -> Failure:
+    """Of an answer without any event, though its status was good: a login page of a network, for example."""
+    kind = headers.get("content-type", "").partition(";")[0].strip()
+    if kind == "text/event-stream":
+        return CUT
+    return Failure(
+        "The answer was no reply.",
+        f"What {asked.host} answered is no reply of the Messages API but {asked.redact(kind) or 'nothing'}: "
+        "check the network and ANTHROPIC_BASE_URL",
+        retry=False,
+    )
+
+
 def classify(error: Exception, asked: Asked) -> Failure | None:
     """The failure that `error` stands for; None for an exception that is a bug, not a failed request."""
     if isinstance(error, anthropic.APIStatusError):
@@ -146,8 +162,11 @@ def _refusal(status: int, said: str, asked: Asked) -> str:
             f"The credentials may not use model {asked.model} (403: {said}): choose another, or {HOW_TO_SET}"
         )
     if status == 404:
+        # The service names the model; a server that is another one, or is asked below another path, does not.
+        perhaps = "" if asked.model in said else ", or there is no Messages API at ANTHROPIC_BASE_URL"
         return (
-            f"{asked.host} has no model {asked.model} (404: {said}): choose another with the option `model`"
+            f"{asked.host} has no model {asked.model}{perhaps} (404: {said}): choose another with the option "
+            "`model`, or correct the address"
         )
     if status == 413 or _TOO_LONG.search(said):
         return f"The conversation is too long for the model ({status}: {said}): shorten it with /compact"

@@ -6,7 +6,8 @@ known here verbatim, if they were complete.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from pydantic_core import from_json
 
@@ -50,7 +51,9 @@ class ReplyBuilder:
 
     def __init__(self) -> None:
         self.complete = False
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: list[tuple[int, _Block]] = []
+        self._newest: dict[int, _Block] = {}
+        """By index. Some servers begin another block under the index of one before it."""
         self._stop_reason: str | None = None
         self._counts: dict[str, int] = {}
 
@@ -68,17 +71,18 @@ class ReplyBuilder:
     def _feed(self, event: Mapping[str, Any]) -> Text | Thinking | None:
         kind = event["type"]
         if kind == "content_block_delta":
-            return self._delta(self._blocks[event["index"]], event["delta"])
+            return self._delta(self._newest[event["index"]], event["delta"])
         if kind == "content_block_start":
             fields = event["content_block"]
             if fields["type"] in _CALLS:
                 _string(fields["id"])
                 _string(fields["name"])
-            self._blocks[event["index"]] = block = _Block(fields)
+            self._newest[_count(event["index"])] = block = _Block(fields)
+            self._blocks.append((event["index"], block))
             start = fields.get(_TEXT_OF.get(fields["type"], ""))
             return self._shown(block, start) if isinstance(start, str) and start else None
         if kind == "content_block_stop":
-            self._blocks[event["index"]].stopped = True
+            self._newest[event["index"]].stopped = True
         elif kind == "message_start":
             self._count(event["message"].get("usage"))
         elif kind == "message_delta":
@@ -91,12 +95,13 @@ class ReplyBuilder:
 
     def reply(self) -> Reply:
         """The message. A call that was cut or is no JSON object is in `malformed`."""
-        malformed: dict[str, str] = {}
-        blocks = [
-            finished
-            for _, block in sorted(self._blocks.items())
-            if (finished := _finished(block, malformed)) is not None
-        ]
+        blocks: list[dict[str, Any]] = []
+        malformed: dict[int, str] = {}
+        for _, block in sorted(self._blocks, key=itemgetter(0)):
+            finished, unread = _finished(block)
+            if unread is not None:
+                malformed[len(blocks)] = unread
+            blocks += finished
         calls = any(block["type"] == "tool_use" for block in blocks)
         read, write = (
             self._counts.get("cache_read_input_tokens", 0),
@@ -144,8 +149,18 @@ class ReplyBuilder:
             "cache_read_input_tokens",
             "cache_creation_input_tokens",
         ):
-            if type(count := usage.get(name)) is int:
+            if _is_count(count := usage.get(name)):
                 self._counts[name] = count
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _count(value: Any) -> int:
+    if not _is_count(value):
+        raise TypeError(f"{value!r:.100} is no number of a block")
+    return value
 
 
 def _string(value: Any) -> str:
@@ -154,7 +169,8 @@ def _string(value: Any) -> str:
     return value
 
 
-def _finished(block: _Block, malformed: dict[str, str]) -> dict[str, Any] | None:
+def _finished(block: _Block) -> tuple[list[dict[str, Any]], str | None]:
+    """The block, or nothing of one that was cut; and what came as a call's input if it is no JSON object."""
     fields = dict(block.fields)
     kind = fields["type"]
     text = "".join(block.parts) + ("\ufffd" if block.held else "")
@@ -164,15 +180,15 @@ def _finished(block: _Block, malformed: dict[str, str]) -> dict[str, Any] | None
             fields["signature"] = block.signature
         if block.citations:
             fields["citations"] = block.citations
-        return fields
-    if kind in _CALLS:
-        if block.parts or not block.stopped:
-            fields["input"] = _parsed(text)
-        if not isinstance(fields.get("input"), dict):
-            malformed[fields["id"]] = _without_surrogates(text)
-            fields["input"] = {}
-        return fields
-    return fields if block.stopped else None
+        return [fields], None
+    if kind not in _CALLS:
+        return [fields] if block.stopped else [], None
+    # Some servers send the input with the start, and nothing or blanks after it.
+    if text.strip() or not block.stopped or "input" not in fields:
+        fields["input"] = _parsed(text)
+    if isinstance(fields.get("input"), dict):
+        return [fields], None
+    return [{**fields, "input": {}}], _without_surrogates(text)
 
 
 def _parsed(text: str) -> Any:

@@ -29,15 +29,15 @@ class RetryPolicy:
     ) -> float | None:
         """Seconds until the next attempt, or None to give up.
 
-        `waited` is the time since the request's first failure; `chance` is uniform in [0, 1). The server's
-        own `retry_after` is never undercut; without one the delay doubles, and half of it is jitter.
+        `waited` is the time since the request's first failure; `chance` is uniform in [0, 1). The delay
+        doubles, and half of it is jitter; the server's own `retry_after` is never undercut. Some say 0, or a
+        date that has passed by our clock, in each of their answers.
         """
         if retries_done >= self.retries:
             return None
+        delay = min(self.first_delay * 2**retries_done, self.longest_delay) * (0.5 + 0.5 * chance)
         if retry_after is not None:
-            delay = retry_after * (1 + 0.1 * chance) + self.first_delay * 0.2 * chance
-        else:
-            delay = min(self.first_delay * 2**retries_done, self.longest_delay) * (0.5 + 0.5 * chance)
+            delay = max(delay, retry_after * (1 + 0.1 * chance))
         return delay if waited + delay <= self.longest_total else None
 
 

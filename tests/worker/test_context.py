@@ -1,0 +1,153 @@
+"""How full the window is, and what is cut: the same from the records alone as while they came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from shared.records import ClearRecord, CompactionRecord
+from tests.shared.histories import call, end, reply, result, text, user
+from worker.context import BRIM, FULL, LEAST_OUTPUT, ROOMY, SHRUNK, Context, cut_results, shortened
+
+if TYPE_CHECKING:
+    from shared.records import Record
+
+WINDOW = 10_000
+
+
+def rounds(*octets: int, counted: bool = True, words: str = "x") -> list[Record]:
+    """A turn with a result of so many octets in each round; the API counts four octets a token."""
+    records: list[Record] = [user("t", text("go"))]
+    sent = 0
+    for n, size in enumerate(octets):
+        usage = {"input": 100 + sent // 4, "output": 10} if counted else {}
+        records += [reply("t", call(f"c{n}"), usage=usage), result("t", f"c{n}", words * size)]
+        sent += size
+    return records
+
+
+def folded(records: list[Record], window: int = WINDOW) -> Context:
+    context = Context(window)
+    for record in records:
+        context.add(record)
+    return context
+
+
+@given(st.lists(st.integers(0, 20_000), max_size=30), st.booleans(), st.sampled_from([2_000, WINDOW, 50_000]))
+def test_a_worker_that_has_just_loaded_the_history_cuts_the_same(
+    octets: list[int], counted: bool, window: int
+) -> None:
+    live = Context(window)
+    for record in rounds(*octets, counted=counted):
+        if record.kind == "assistant":
+            live.fit()  # for the request that it answers
+        live.add(record)
+    live.fit()
+    loaded = folded(rounds(*octets, counted=counted), window)
+    loaded.fit()
+    assert (loaded.limits, loaded.tokens) == (live.limits, live.tokens)
+
+
+@given(st.lists(st.integers(0, 20_000), max_size=40), st.booleans())
+def test_what_is_cut_stays_cut_and_what_is_new_stays_whole_below_the_brim(
+    octets: list[int], counted: bool
+) -> None:
+    context, before = Context(WINDOW), dict[str, int]()
+    for record in rounds(*octets, counted=counted):
+        context.add(record)
+        if record.kind != "tool_result":
+            continue
+        at_brim = context.is_at_brim
+        context.fit()
+        assert all(context.limits[one] <= limit for one, limit in before.items())
+        if not at_brim and len(record.text) <= WINDOW:
+            assert record.call_id not in context.limits
+        before = dict(context.limits)
+
+
+def test_nothing_is_cut_before_the_window_is_full() -> None:
+    context = folded(rounds(*[2_000] * 10))
+    context.fit()
+    assert not context.is_full
+    assert context.limits == {}
+
+
+def test_old_results_are_shrunk_first_and_a_good_part_at_once() -> None:
+    context = folded(rounds(*[2_000] * 15))
+    assert context.limits == {}
+    for record in rounds(*[2_000] * 16)[-2:]:
+        context.add(record)
+    assert context.tokens > FULL * WINDOW
+    context.fit()
+    assert context.tokens <= ROOMY * WINDOW
+    assert list(context.limits) == [f"c{n}" for n in range(len(context.limits))]
+    assert set(context.limits.values()) == {SHRUNK}
+    assert not any(f"c{n}" in context.limits for n in range(13, 16))
+
+
+def test_no_single_result_fills_the_window() -> None:
+    for words, characters in (("x", WINDOW), ("語", WINDOW // 3)):
+        context = folded(rounds(400_000, words=words))
+        assert context.limits == {"c0": characters}
+        context.fit()
+        assert not context.is_at_brim
+
+
+def test_a_service_that_counts_nothing_is_counted_for() -> None:
+    context = folded(rounds(*[3_000] * 8, counted=False))
+    assert context.tokens == pytest.approx(8_000, rel=0.1)
+    context = folded(rounds(*[3_000] * 12, counted=False))
+    assert context.limits
+    assert not context.is_at_brim
+
+
+def test_a_summary_begins_anew_and_keeps_the_prompt() -> None:
+    prompt = user("t", text("p" * 9_000))
+    turn: list[Record] = [prompt, *rounds(*[3_000] * 5)[1:]]
+    for kept, tokens in (("t", 3_000), ("", 0)):
+        compaction = CompactionRecord(epoch=1, time=1.0, summary="s" * 3_000, prompt_of=kept)
+        context = folded([*turn, compaction, replace(compaction, summary="s" * 300)])
+        assert context.tokens == pytest.approx(tokens + 100, abs=20)
+        assert context.limits == {}
+    assert folded([*turn, ClearRecord(epoch=1, time=1.0)]).tokens == 0
+
+
+def test_a_prompt_that_was_refused_does_not_count() -> None:
+    refused = replace(end("u"), error={"code": -32602, "message": "Invalid params"})
+    context = folded([*rounds(40), end("t"), user("u", text("p" * 100_000)), refused])
+    assert not context.is_full
+    assert context.prompt_fills_it("u")
+    assert not context.prompt_fills_it("t")
+
+
+def test_a_reply_has_room_beside_what_is_there() -> None:
+    assert Context(200_000).output_limit(32_000) == 32_000
+    assert Context(8_000).output_limit(32_000) == 2_048
+    full = Context(200_000)
+    full.tokens = int(BRIM * full.window)
+    assert full.output_limit(32_000) == 16_384
+    full.tokens = 2 * full.window
+    assert full.output_limit(32_000) == LEAST_OUTPUT
+
+
+def test_results_are_cut_in_copies() -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": "x" * 100},
+                {"type": "tool_result", "tool_use_id": "b", "content": "y" * 100},
+            ],
+        },
+    ]
+    cut = cut_results(messages, {"a": 10})
+    assert cut[0] is messages[0]
+    assert cut[1]["content"][0]["content"] == shortened("x" * 100, 10)
+    assert cut[1]["content"][1] is messages[1]["content"][1]
+    assert messages[1]["content"][0]["content"] == "x" * 100
+    assert cut_results(messages, {}) is messages
