@@ -7,12 +7,13 @@ where the kernel would go. Nothing here opens a file or decides a call; `permiss
 from __future__ import annotations
 
 import fnmatch
+import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.paths import config_dir
-from worker.sensitive_names import FOLDERS, HARMLESS, NAMES, PATTERNS
+from worker.sensitive_names import COPY, FOLDERS, HARMLESS, NAMES, PATTERNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,16 +34,18 @@ def inside(resolved: Path, roots: Iterable[Path]) -> bool:
     return any(resolved.is_relative_to(root) for root in roots)
 
 
-def sensitive(resolved: Path) -> str | None:
+def sensitive(resolved: Path, *, write: bool = False) -> str | None:
     """Why a file asks even inside the roots, as a phrase that follows its name; None where it does not.
 
-    Sensitive is what holds secrets, and what runs by itself. Names are compared without case, since
-    some file systems do. Terraform state counts (it holds secrets in the clear); `.env.example` and its
-    like do not, nor do public keys, nor the `spill` folders in which sessions leave long outputs.
+    Sensitive is what holds secrets, and what runs by itself, by name or as a copy of such a file. Names are
+    compared without case, since some file systems do. Terraform state counts (it holds secrets in the
+    clear); `.env.example` and its like do not, nor do public keys, nor the `spill` folders in which sessions
+    leave long outputs. What a `write` can turn into settings of git's asks only then, and is looked for on
+    the disk too.
     """
     parts = tuple(part.lower() for part in resolved.parts)
-    name = parts[-1] if parts else ""
-    return _by_name(name) or _in_git(parts) or _in_folder(parts) or _own(resolved)
+    changed = _of_git(resolved, parts) if write else None
+    return _by_parts(parts) or changed or _own(resolved)
 
 
 def is_skill(resolved: Path, folders: Iterable[Path]) -> bool:
@@ -50,9 +53,32 @@ def is_skill(resolved: Path, folders: Iterable[Path]) -> bool:
 
     They lie in our config dir, which is sensitive; but they are there to be read.
     """
-    parts = tuple(part.lower() for part in resolved.parts)
-    secret = _by_name(parts[-1] if parts else "") or _in_git(parts) or _in_folder(parts)
+    secret = _by_parts(tuple(part.lower() for part in resolved.parts))
     return secret is None and inside(resolved, folders)
+
+
+def _by_parts(parts: tuple[str, ...]) -> str | None:
+    name = parts[-1] if parts else ""
+    reason = _by_name(name) or _in_git(parts) or _in_folder(parts)
+    if reason is not None:
+        return reason
+    originals = tuple(_original(part) for part in parts)
+    if originals == parts:
+        return None
+    copied = originals[-1]
+    if copied != name:
+        # Editors make hidden copies of files that are not: `.credentials.json.swp`.
+        reason = _by_name(copied) or _by_name(copied.removeprefix("."))
+    reason = reason or _in_git(originals) or _in_folder(originals)
+    return reason and f"looks like a copy of what {reason}"
+
+
+@functools.lru_cache(4096)
+def _original(name: str) -> str:
+    """The name of what a file of this name would be a copy of; the name itself if of none."""
+    while found := COPY.fullmatch(name):
+        name = found[found.lastindex or 0]
+    return name
 
 
 def _by_name(name: str) -> str | None:
@@ -81,6 +107,25 @@ def _in_git(parts: tuple[str, ...]) -> str | None:
     if below and below[-1] in ("config", "config.worktree"):
         return "is git's own configuration"
     return "is a git repository itself" if not below and parts[at] == ".git" else None
+
+
+def _of_git(resolved: Path, parts: tuple[str, ...]) -> str | None:
+    """Why a write may make git run something: by other settings, or as it makes a folder a repository.
+
+    What makes a repository of a folder that is not called `.git` is HEAD, and its settings count then: so
+    the second of the two asks, whichever it is. HEAD alone does not: commands name it as a revision.
+    """
+    name = parts[-1] if parts else ""
+    if ".git" in parts[:-1]:
+        return "is kept by git itself"
+    if name == "commondir":
+        return "tells git where its settings are"
+    if name == "head" and os.path.isfile(resolved.with_name("config")):
+        return "makes its folder a git repository"
+    for part, folder in zip(reversed(parts), resolved.parents, strict=False):
+        if part in ("config", "config.worktree", "hooks") and os.path.isfile(folder / "HEAD"):
+            return "is run by git" if part == "hooks" else "is git's own configuration"
+    return None
 
 
 def _in_folder(parts: tuple[str, ...]) -> str | None:

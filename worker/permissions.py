@@ -140,7 +140,7 @@ def _named(shell: Reading) -> Iterator[Access]:
                     raise ValueError(f"{named.path} matches too many files to look at")
                 path = Path(match)
                 # To resolve each of thousands would take long, and only links lead elsewhere.
-                if number < _RESOLVED or sensitive(path) is not None or path.is_symlink():
+                if number < _RESOLVED or sensitive(path, write=named.write) is not None or path.is_symlink():
                     yield Access(path, named.write)
 
 
@@ -200,7 +200,7 @@ def _crossed(call: Call, policy: Policy) -> str | None:
         if not access.write and is_skill(access.path, policy.skills):
             continue
         verb = "writes to" if access.write else "reads"
-        reason = sensitive(access.path)
+        reason = sensitive(access.path, write=access.write)
         if reason is not None:
             guarded.append(f"{call.tool} {verb} {access.path}, which {reason}.")
         elif (

@@ -11,6 +11,18 @@ from typing import Final
 HARMLESS: Final = re.compile(r"[._-](example|sample|template|tmpl|dist|defaults?|schema)$|\.pub$")
 """Ends of names that have the looks of a secret and hold none."""
 
+COPY: Final = re.compile(
+    r"\.?#(.+?)#?"  # Emacs
+    r"|(.+?)(?:\.~\d+~|\.un~|~|-)"
+    r"|(.+?)\.(?:dpkg|ucf|rpm|pac)-?(?:bak|new|old|orig|save|tmp)"
+    r"|(.+?)[._-](?:bak|backup|bkp|copy|local|new|old|orig|original|prev|save|saved|sw[a-z]|temp|tmp)\.?\d*"
+    r"|(.+?) (?:copy(?: \d+)?|\(copy\)|\(\d+\))"
+)
+"""Names that editors, package managers and people give to a copy of a file; the one group is its own name."""
+
+_DATA: Final = ("cfg", "conf", "csv", "env", "ini", "json", "properties", "toml", "txt", "xml", "yaml", "yml")
+"""Ends of names of files that hold data; a `secrets.py` is code that handles them."""
+
 NAMES: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     (
         "may hold credentials",
@@ -32,23 +44,17 @@ NAMES: Final[tuple[tuple[str, frozenset[str]], ...]] = (
                 "_netrc",
                 "application_default_credentials.json",
                 "credentials",
-                "credentials.json",
                 "credentials.tfrc.json",
-                "credentials.toml",
                 "gshadow",
                 "kubeconfig",
                 "kubeconfig.yaml",
                 "kubeconfig.yml",
                 "rclone.conf",
-                "secrets.env",
-                "secrets.json",
-                "secrets.toml",
-                "secrets.yaml",
-                "secrets.yml",
                 "shadow",
                 "sudoers",
                 "terraform.rc",
                 "wallet.dat",
+                *(f"{name}.{kind}" for name in ("credentials", "secrets") for kind in _DATA),
             )
         ),
     ),

@@ -70,12 +70,30 @@ SENSITIVE = """
 /home/u/.config/systemd/user/x.service /Users/u/Library/LaunchAgents/x.plist /w/.vscode/tasks.json
 /etc/shadow /home/u/.bash_history /w/sitecustomize.py /w/.mcp.json /w/.claude/settings.json
 /w/.cursor/mcp.json /w/.devcontainer/devcontainer.json /w/.iac-code/rules.json /w/kubeconfig.yaml
+/w/credentials.yml /w/credentials.yaml /w/credentials.csv /w/secrets.ini
+"""
+
+COPIES = """
+/w/.env~ /w/#.env# /w/.#.env /w/prod.env.bak /w/.bashrc~ /w/.bashrc.swp /w/.zshrc.local /w/.npmrc~
+/w/.netrc.old /w/.npmrc.orig.1 /w/.netrc.save.2 /w/.bashrc.~3~ /w/server.key.bak /w/credentials.json.bak~
+/w/secrets.yml.tmp /w/.credentials.json.swp /w/.id_rsa.swo /w/.credentials.un~ /etc/shadow-
+/etc/sudoers.dpkg-old /etc/sudoers.rpmsave /w/kubeconfig_backup /home/u/.ssh.bak/known_hosts
+/home/u/.kube/config.bak /home/u/.docker/config.json~ /home/u/.aws_old/config /w/.git/config.bak
+/w/.env|copy /w/.netrc|(copy) /w/.netrc|(2)
 """
 
 HARMLESS = """
 /w/src/main.py /w/.env.example /w/.env.sample /w/env.py /w/environment /w/.git/HEAD /w/.git/objects/ab/cd
 /w/.gitignore /w/.github/workflows/ci.yml /w/id_rsa.pub /w/hooks/x /w/config /w/keyboard.py /w/monkey.txt
 /w/.vscode/settings.json /w/docs/credentials.md /w/main.tf /w/profile /w/git/hooks/x /w/secrets.py
+/w/main.py~ /w/#main.py# /w/main.py.orig /w/man/crontab.5 /w/config.bak
+/w/.git/commondir /w/.git/logs/HEAD /w/.git/info/exclude /w/.git/index /w/~ /w/- /w/# /w/.local /w/copy
+"""
+
+GITS_OWN = """
+/w/.git/commondir /w/.git/HEAD /w/.git/config.lock /w/.git/index /w/.git/info/attributes /w/.GIT/refs/heads/x
+/w/.git/objects/info/alternates /w/.git/modules/a/commondir /w/.git/worktrees/a/gitdir /w/bare.git/commondir
+/w/bare.git/worktrees/a/commondir /w/evil/commondir
 """
 
 
@@ -87,6 +105,37 @@ def test_what_holds_secrets_or_runs_by_itself_is_sensitive(path: str) -> None:
 @pytest.mark.parametrize("path", HARMLESS.split())
 def test_ordinary_files_are_not_sensitive(path: str) -> None:
     assert sensitive(Path(path)) is None
+
+
+@pytest.mark.parametrize("path", COPIES.split())
+def test_a_copy_is_as_sensitive_as_what_it_is_a_copy_of(path: str) -> None:
+    assert sensitive(Path(path.replace("|", " ")))
+
+
+@pytest.mark.parametrize("path", HARMLESS.split())
+def test_ordinary_files_may_be_written(path: str) -> None:
+    assert (sensitive(Path(path), write=True) is None) is not path.startswith("/w/.git/")
+
+
+@pytest.mark.parametrize("path", GITS_OWN.split())
+def test_what_git_keeps_is_sensitive_to_a_write(path: str) -> None:
+    assert sensitive(Path(path), write=True)
+    assert sensitive(Path(path)) is None
+
+
+def test_a_folder_does_not_become_a_repository_with_settings_unasked(tmp_path: Path) -> None:
+    for folder, first, second in (("a", "HEAD", "config"), ("b", "config", "HEAD")):
+        (tmp_path / folder).mkdir()
+        assert sensitive(tmp_path / folder / first, write=True) is None
+        (tmp_path / folder / first).touch()
+        assert sensitive(tmp_path / folder / second, write=True)
+        assert sensitive(tmp_path / folder / second) is None
+    assert sensitive(tmp_path / "a/hooks/post-checkout", write=True)
+    assert sensitive(tmp_path / "a/config.worktree", write=True)
+    assert sensitive(tmp_path / "a/main.py", write=True) is None
+    # As in many projects.
+    (tmp_path / "c/config").mkdir(parents=True)
+    assert sensitive(tmp_path / "c/HEAD", write=True) is None
 
 
 @pytest.mark.parametrize("named", [True, False])

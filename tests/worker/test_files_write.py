@@ -143,6 +143,18 @@ async def test_a_dangling_link_to_outside_makes_nothing(session: Session, tmp_pa
     assert names_in(tmp_path) == ["work"]
 
 
+async def test_a_link_into_what_git_keeps_is_not_written_through(session: Session) -> None:
+    (session.folder / ".git").mkdir()
+    (session.folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("HEAD", "commondir"):
+        (session.folder / name.lower()).symlink_to(f".git/{name}")
+    assert not (await session.call("read_file", path="head")).is_error
+    for name in ("head", "commondir"):
+        output = await session.call("write_file", path=name, content="../evil\n")
+        assert "not what this call was permitted" in output.text
+    assert names_in(session.folder / ".git") == ["HEAD"]
+
+
 async def test_hard_links_stay_the_same_file(session: Session) -> None:
     file = session.folder / "f"
     file.write_text("long content")
@@ -178,7 +190,7 @@ async def test_a_path_that_names_a_folder_is_not_written_as_a_file(session: Sess
 
 
 def _reach(folder: Path) -> Reach:
-    return Reach((folder,), frozenset())
+    return Reach((folder,), frozenset(), write=True)
 
 
 async def test_a_full_disk_leaves_the_old_content(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +283,7 @@ from worker.files.opening import Reach
 path = Path(sys.argv[1])
 real = getattr(os, sys.argv[2])
 setattr(os, sys.argv[2], lambda *a, **k: os._exit(9))
-writing.write_whole(path, b"new" * 100_000, path.stat(), Reach((path.parent,), frozenset()))
+writing.write_whole(path, b"new" * 100_000, path.stat(), Reach((path.parent,), frozenset(), write=True))
 """
 
 

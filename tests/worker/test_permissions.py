@@ -74,6 +74,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "a.py").touch()
     (folder / ".env").touch()
+    (folder / ".git").mkdir()
+    (folder / ".git" / "commondir").touch()
     (tmp_path / "home" / "notes").mkdir()
     (folder / "out").symlink_to(tmp_path)
     (folder / "env-link").symlink_to(".env")
@@ -137,6 +139,11 @@ ROWS: list[Row] = [
         for mode in (DEFAULT, EDITS, PLAN, BYPASS)
         for grants in ({}, GRANTED)
     ],
+    *[
+        ("read_file", ".git/commondir", mode, {}, "allow", "only reads")
+        for mode in (DEFAULT, EDITS, PLAN, BYPASS)
+    ],
+    ("bash", "cat .git/commondir", PLAN, {}, "allow", "only reads"),
     ("list_files", "..", DEFAULT, GRANTED, "ask", "outside"),
     ("list_files", "~/.ssh", DEFAULT, {}, "ask", "SSH"),
     ("web_fetch", "", DEFAULT, {}, "allow", "only reads"),
@@ -168,6 +175,9 @@ ROWS: list[Row] = [
             ("dangling", "outside"),
             (".env", "secrets"),
             (".git/hooks/pre-commit", "run by git"),
+            (".git/commondir", "kept by git"),
+            (".git/info/attributes", "kept by git"),
+            (".npmrc~", "copy of what may hold credentials"),
             ("~/.bashrc", "start"),
         )
         for mode in (DEFAULT, EDITS, BYPASS)
@@ -259,6 +269,8 @@ ROWS: list[Row] = [
             ("cat env-link", "secrets"),
             ("cat src/* o*/home", "outside"),
             ("echo x >> .git/hooks/pre-commit", "run by git"),
+            ("echo ../evil > .git/commondir", "kept by git"),
+            ("sort .git/commondir -o .git/comm*", "kept by git"),
             ("cat ~/.ssh/id_rsa", "key"),
             ("ls (", "cannot be told"),
             ("echo 'x", "cannot be told"),

@@ -39,20 +39,26 @@ class MissingError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one call may open: everything inside `roots` that is not sensitive, and `permitted`."""
+    """What one call may open: everything inside `roots` that is not sensitive, and `permitted`.
+
+    `write`: to change it.
+    """
 
     roots: tuple[Path, ...]
     permitted: frozenset[Path]
+    write: bool
 
     @classmethod
     def of(cls, context: ToolContext, *, write: bool) -> Reach:
         """The reach of a call for reading, or for writing."""
         allowed = frozenset(a.path for a in context.permitted if a.write or not write)
-        return cls(context.roots, allowed)
+        return cls(context.roots, allowed, write)
 
     def check(self, found: Path) -> None:
         """Raises ToolError for a path that this call was not permitted."""
-        if found in self.permitted or (inside(found, self.roots) and sensitive(found) is None):
+        if found in self.permitted:
+            return
+        if inside(found, self.roots) and sensitive(found, write=self.write) is None:
             return
         raise ToolError(
             f"The path led to {found} when it was opened, which is not what this call was permitted to use. "
