@@ -257,11 +257,20 @@ async def test_names_of_any_bytes_are_shown_on_one_line(session: Session) -> Non
 
 
 async def test_a_huge_folder_is_bounded_and_says_so(session: Session) -> None:
-    for i in range(5_000):
-        (session.folder / f"file{i:05}").touch()
-    output = await session.call("list_files")
-    assert "[1000 of 5000 entries." in output.text
-    assert len(output.text) < 70_000
+    for i in range(2_500):
+        (session.folder / f"{i:04}{'é' * (i % 100)}").mkdir()
+    start, seen = 1, []
+    while start:
+        output = await session.call("list_files", start_entry=start)
+        assert len(output.text.encode()) < 61_000
+        *names, end = output.text.split("\n")
+        seen += [name[:4] for name in names]
+        assert end.startswith(f"[entries {start}-{len(seen)} of 2500")
+        start = int(end.partition("start_entry=")[2].rstrip("]") or 0)
+    assert seen == [f"{i:04}" for i in range(2_500)]
+    output = await session.call("list_files", start_entry=2501)
+    assert output.is_error
+    assert "has 2500 entries" in output.text
 
 
 async def test_an_empty_folder_a_file_and_nothing_are_told_apart(session: Session) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REFERENCE = {
     "read_file": ("read", True, {"path", "start_line", "end_line"}, {"path"}),
-    "list_files": ("read", True, {"path"}, set()),
+    "list_files": ("read", True, {"path", "start_entry"}, set()),
     "write_file": ("edit", False, {"path", "content"}, {"path", "content"}),
     "edit_file": (
         "edit",

@@ -25,9 +25,14 @@ _SEEN: Final = 200_000
 
 
 class ListFilesInput(ToolInput):
-    """Which folder."""
+    """Which part of which folder."""
 
     path: FilePath = Field(default=".", description="The folder; the working directory if left out.")
+    start_entry: int = Field(
+        default=1,
+        ge=1,
+        description="The first entry to list, in the order of names; 1 is the folder's first.",
+    )
 
 
 class ListFiles(Tool[ListFilesInput]):
@@ -37,7 +42,7 @@ class ListFiles(Tool[ListFilesInput]):
     kind = "read"
     description = (
         "Lists a folder: folders end in /, links show where they lead. Not recursive; "
-        "to find files below, use glob."
+        "to find files below, use glob. At most 1,000 entries at a time; the end says how to go on."
     )
     Input = ListFilesInput
     read_only = True
@@ -50,12 +55,13 @@ class ListFiles(Tool[ListFilesInput]):
 
     async def run(self, args: ListFilesInput, context: ToolContext) -> ToolOutput:
         named = absolute(args.path, context.cwd)
+        reach = Reach.of(context, write=False)
         return ToolOutput(
-            await to_thread.run_sync(_listed, named, Reach.of(context, write=False), abandon_on_cancel=True)
+            await to_thread.run_sync(_listed, named, args.start_entry, reach, abandon_on_cancel=True)
         )
 
 
-def _listed(named: Path, reach: Reach) -> str:
+def _listed(named: Path, first: int, reach: Reach) -> str:
     with open_folder(resolve(named), reach) as opened:
         names: list[tuple[str, str]] = []
         cut = False
@@ -68,20 +74,26 @@ def _listed(named: Path, reach: Reach) -> str:
                     names.append((entry.name, _suffix(entry, opened.fd)))
         except OSError as e:
             raise ToolError(f"{named} cannot be listed: {e.strerror or e}.") from e
+    if first > max(len(names), 1):
+        raise ToolError(f"{named} has {len(names)} entries; start_entry {first} is past its end.")
     names.sort()
     lines: list[str] = []
     octets = 0
-    for name, suffix in names[:_LISTED]:
+    for name, suffix in names[first - 1 : first - 1 + _LISTED]:
         line = printable(name) + suffix
         octets += len(line.encode()) + 1
-        if octets > _OCTETS:
+        if lines and octets > _OCTETS:
             break
         lines.append(line)
+    if not lines:
+        return "(The folder is empty.)"
+    last = first - 1 + len(lines)
+    notes = [f"entries {first}-{last} of {len(names)}"] if len(lines) < len(names) else []
+    if last < len(names):
+        notes.append(f"go on with start_entry={last + 1}")
     if cut:
-        lines.append(f"[more than {_SEEN:,} entries; these are some of them. Use glob with a pattern]")
-    elif len(lines) < len(names):
-        lines.append(f"[{len(lines)} of {len(names)} entries. Use glob with a pattern for the others]")
-    return "\n".join(lines) or "(The folder is empty.)"
+        notes.append(f"the folder has more than these {_SEEN:,}: find others by a pattern, with bash (find)")
+    return "\n".join([*lines, *([f"[{'; '.join(notes)}]"] if notes else [])])
 
 
 def _suffix(entry: os.DirEntry[str], folder: int) -> str:
