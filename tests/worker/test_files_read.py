@@ -57,6 +57,58 @@ async def test_past_the_end_the_number_of_lines_is_told(session: Session, start:
     assert "has 3 lines" in output.text
 
 
+LARGE = 99 * b"x" + b"\n"
+
+
+@pytest.mark.parametrize("tail", [b"", b"last"])
+@pytest.mark.parametrize("past", [1, 2, 100])
+async def test_the_lines_of_a_large_file_are_counted_as_they_are_read(
+    session: Session, tail: bytes, past: int
+) -> None:
+    lines = 680_000
+    (session.folder / "f").write_bytes(lines * LARGE + tail)
+    lines += bool(tail)
+    output = await session.call("read_file", path="f", start_line=lines)
+    assert len(lines_of(output.text)) == 1
+    output = await session.call("read_file", path="f", start_line=lines + past)
+    assert output.is_error
+    assert f"has {lines} lines" in output.text
+
+
+@pytest.mark.parametrize("mark", ["utf-8-sig", "utf-16", "utf-32"])
+async def test_a_file_of_a_mark_alone_is_empty(session: Session, mark: str) -> None:
+    (session.folder / "f").write_bytes("".encode(mark))
+    assert (await session.call("read_file", path="f")).text == "(The file is empty.)"
+    assert (await session.call("read_file", path="f", start_line=2)).is_error
+
+
+WIDER = {
+    "invalid octets": b"\xef\xbb\xbf" + 3000 * (60 * b"\xff" + b"\n"),
+    "latin": 3000 * (60 * b"\xe9" + b"\n"),
+    "nuls": 4096 * b"a\n" + 3000 * (100 * b"\0" + b"\n"),
+    "no lines": 60_000 * b"\xe9",
+}
+
+
+@pytest.mark.parametrize("case", WIDER)
+async def test_the_bound_is_of_what_is_shown(session: Session, case: str) -> None:
+    data = WIDER[case]
+    (session.folder / "f").write_bytes(data)
+    start, seen = 1, 0
+    while start:
+        output = await session.call("read_file", path="f", start_line=start)
+        assert len(output.text.encode()) < 101_000
+        numbers = [int(line.split("\t")[0]) for line in output.text.split("\n") if "\t" in line]
+        assert numbers == list(range(start, start + len(numbers)))
+        seen += len(numbers)
+        start = (
+            int(output.text.rsplit("start_line=", 1)[1].partition(";")[0].rstrip("]"))
+            if "start_line=" in output.text
+            else 0
+        )
+    assert seen == data.count(b"\n") + (not data.endswith(b"\n"))
+
+
 async def test_an_empty_file_is_said_to_be_empty_and_may_be_written_then(session: Session) -> None:
     (session.folder / "f").touch()
     assert "empty" in (await session.call("read_file", path="f")).text

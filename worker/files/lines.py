@@ -52,7 +52,8 @@ class Window:
 def window(at: At, size: int, first: int, last: int | None) -> Window:
     """Lines `first` to `last` (1-based, inclusive), at most `MAX_LINES` and `MAX_OCTETS` of them.
 
-    Raises ToolError for a start past the end, and where the start lies too deep in a huge file.
+    No lines is an empty file. Raises ToolError for a start past the end, and where the start lies too deep
+    in a huge file.
     """
     total = count_lines(at, size) if size <= _COUNTED else None
     if total is not None and first > max(total, 1):
@@ -66,6 +67,8 @@ def window(at: At, size: int, first: int, last: int | None) -> Window:
     while len(lines) < wanted and octets < MAX_OCTETS and offset is not None:
         line, following = _line(at, offset)
         if line is None:
+            if not lines and first > 1:
+                raise _past_the_end(first - 1, first)
             at_end = True
             break
         shown = len(line.data) + 8
@@ -108,12 +111,11 @@ def count_lines(at: At, size: int) -> int:
 def _offset_of(at: At, number: int) -> int:
     """Where line `number` starts."""
     missing, offset = number - 1, 0
+    last = b"\n"
     while missing > 0:
         chunk = at(offset, _CHUNK)
         if not chunk:
-            raise ToolError(
-                f"The file has {number - 1 - missing} lines; start_line {number} is past its end."
-            )
+            raise _past_the_end(number - 1 - missing + (last != b"\n"), number)
         if offset > SCANNED:
             raise ToolError(
                 f"Line {number} lies more than {SCANNED // 2**20} MB into the file. "
@@ -123,6 +125,7 @@ def _offset_of(at: At, number: int) -> int:
         if found >= missing:
             return offset + _after_newline(chunk, missing)
         missing -= found
+        last = chunk[-1:]
         offset += len(chunk)
     return offset
 

@@ -10,11 +10,12 @@ from pydantic import Field, model_validator
 
 from worker.boundaries import resolve
 from worker.files.content import WHOLE, content_of
-from worker.files.decoding import UTF8, Encoding, describe_binary, detect, is_wide, shown
+from worker.files.decoding import UTF8, Encoding, describe_binary, detect, is_wide
 from worker.files.editor import unsaved_key, unsaved_stamp, unsaved_text
-from worker.files.lines import Line, Window, window
+from worker.files.lines import window
 from worker.files.naming import FilePath, absolute
 from worker.files.opening import MissingError, Reach, open_file
+from worker.files.telling import told, whole_characters
 from worker.tools.base import Access, FileStamp, Tool, ToolError, ToolInput, ToolOutput
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from worker.tools.base import ToolContext
 
 _HEAD: Final = 8192
-_SHOWN: Final = 2000
-"""Characters shown of one line."""
 
 
 class ReadFileInput(ToolInput):
@@ -137,8 +136,8 @@ def _read_opened(path: Path, opened: Opened, args: ReadFileInput, editor_may_hav
     if detect(head) is None:
         raise _binary(path, head, content.size)
     found = window(content.at, content.size, args.start_line, args.end_line)
-    encoding = detect(b"\n".join(_whole_characters(line) for line in found.lines)) or UTF8
-    return _Read(path, content.stamp, _told(found, encoding))
+    encoding = detect(b"\n".join(whole_characters(line) for line in found.lines)) or UTF8
+    return _Read(path, content.stamp, told(found, encoding))
 
 
 def _binary(path: Path, head: bytes, size: int) -> ToolError:
@@ -148,8 +147,6 @@ def _binary(path: Path, head: bytes, size: int) -> ToolError:
 
 
 def _render(data: bytes, args: ReadFileInput, encoding: Encoding) -> str:
-    if not data:
-        return "(The file is empty.)"
     name = encoding
     if encoding.codec != UTF8.codec and is_wide(data):
         data, encoding = encoding.decode(data).encode("utf-8", "replace"), UTF8
@@ -158,51 +155,7 @@ def _render(data: bytes, args: ReadFileInput, encoding: Encoding) -> str:
     found = window(
         lambda offset, length: data[offset : offset + length], len(data), args.start_line, args.end_line
     )
-    return _told(found, encoding, name)
-
-
-def _told(found: Window, encoding: Encoding, original: Encoding | None = None) -> str:
-    """The lines as they are shown, and what must be known of the file and of what was left out."""
-    shown_lines = [f"{found.first + i:>6}\t{_shown(line, encoding)}" for i, line in enumerate(found.lines)]
-    notes: list[str] = []
-    last = found.first + len(found.lines) - 1
-    if not found.at_end:
-        of = f" of {found.total}" if found.total is not None else ""
-        notes.append(f"lines {found.first}-{last}{of}; read on with start_line={last + 1}")
-    ends = {line.data.endswith(b"\r") for line in found.lines if line.ended}
-    if True in ends:
-        notes.append("CRLF and LF line ends" if False in ends else "CRLF line ends")
-    if any(b"\r" in (line.data[:-1] if line.ended else line.data) for line in found.lines):
-        notes.append("there are carriage returns within lines")
-    name = (original or encoding).name
-    if name != UTF8.name:
-        notes.append(f"decoded from {name}")
-    return "\n".join([*shown_lines, *([f"[{'; '.join(notes)}]"] if notes else [])])
-
-
-def _shown(line: Line, encoding: Encoding) -> str:
-    data = _whole_characters(line)
-    text = (data.removesuffix(b"\r") if line.ended else data).decode(
-        encoding.codec, "surrogateescape" if encoding.codec == "utf-8" else "replace"
-    )
-    left = line.dropped + len(line.data) - len(data)
-    if left or len(text) > _SHOWN:
-        left += len(text[_SHOWN:].encode("utf-8", "replace"))
-        return f"{shown(text[:_SHOWN])} … [line cut: {left:,} more bytes]"
-    return shown(text)
-
-
-def _whole_characters(line: Line) -> bytes:
-    """The line's octets, without a UTF-8 character that was cut in two at its end."""
-    if not line.dropped:
-        return line.data
-    for i in range(1, 5):
-        octet = line.data[-i]
-        if octet >= 0xC0:
-            return line.data[:-i]
-        if octet < 0x80:
-            break
-    return line.data
+    return told(found, encoding, name)
 
 
 TOOL = ReadFile()
