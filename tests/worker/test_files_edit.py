@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import from_json, to_json
 
 from tests.worker.filing import Session
 from worker.files.decoding import detect
@@ -162,7 +164,7 @@ REFUSED = {
         ["nearest text", "Line 2 has 'two = 2'"],
     ),
     "not in the encoding": (b"caf\xe9 z\n", "z", "→", ["Windows-1252", "U+2192"]),
-    "a nul": (b"PK\x03\x04\0\0binary a", "a", "b", ["not read"]),
+    "a nul": (b"PK\x03\x04\0\0binary a", "a", "b", ["is binary"]),
 }
 
 
@@ -235,6 +237,42 @@ async def test_a_file_changed_since_it_was_read_is_not_edited(session: Session) 
     assert "changed since it was read" in output.text
     await session.call("read_file", path="f")
     assert not (await session.call("edit_file", path="f", old_string="a,", new_string="b")).is_error
+
+
+@pytest.mark.parametrize("tool", ["edit_file", "write_file"])
+async def test_what_was_read_counts_and_no_longer_what_was_written_before(
+    session: Session, tool: str
+) -> None:
+    file = session.folder / "f"
+    await session.call("write_file", path="f", content="mine")
+    file.write_text("theirs")
+    await session.call("read_file", path="f")
+    file.write_text("mine")
+    raw: dict[str, Any] = {"old_string": "mine", "new_string": "x"}
+    output = await session.call(tool, path="f", **raw if tool == "edit_file" else {"content": "x"})
+    assert "changed since it was read" in output.text
+    assert file.read_text() == "mine"
+
+
+async def test_what_a_cancelled_call_wrote_is_known(session: Session) -> None:
+    await session.call("write_file", path="f", content="mine")
+    session.stamps.clear()
+    assert not (await session.call("write_file", path="f", content="again")).is_error
+
+
+async def test_a_file_whose_name_is_no_text_is_known_after_a_restart(session: Session) -> None:
+    for name in (b"caf\xe9", b"caf\xe8", "caf\ufffd".encode()):
+        (session.folder / os.fsdecode(name)).write_bytes(name)
+    (session.folder / "link").symlink_to(os.fsdecode(b"caf\xe9"))
+    await session.call("read_file", path="link")
+    recorded = {from_json(to_json(path)): digest for path, digest in session.stamps.items()}
+    resumed = Session(session.folder, stamps=recorded)
+    assert not (await resumed.call("edit_file", path="link", old_string="caf", new_string="tea")).is_error
+    for other in (b"caf\xe8", "caf\ufffd".encode()):
+        (session.folder / "link").unlink()
+        (session.folder / "link").symlink_to(os.fsdecode(other))
+        output = await resumed.call("edit_file", path="link", old_string="caf", new_string="tea")
+        assert "not read in this session" in output.text
 
 
 async def test_what_a_session_knows_outlives_its_worker(session: Session) -> None:

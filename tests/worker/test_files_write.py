@@ -56,6 +56,29 @@ async def test_an_unread_file_is_not_overwritten(session: Session) -> None:
         assert (session.folder / name).read_bytes() == data
 
 
+NOT_SHOWN = {
+    "a nul": b"text\n\0\n",
+    "an image": b"\x89PNG\r\n\x1a\n\0",
+    "a large one": b"\0" * 9_000_000,
+    "large utf-16": ("x\n" * 3_000_000).encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_SHOWN)
+async def test_what_cannot_be_shown_may_be_overwritten_once_it_was_looked_at(
+    session: Session, case: str
+) -> None:
+    file = session.folder / "f"
+    file.write_bytes(NOT_SHOWN[case])
+    assert (await session.call("write_file", path="f", content="y")).is_error
+    assert (await session.call("read_file", path="f")).is_error
+    with file.open("ab") as changed:
+        changed.write(b"\0\0")
+    assert "changed since" in (await session.call("write_file", path="f", content="y")).text
+    assert (await session.call("read_file", path="f")).is_error
+    assert not (await session.call("write_file", path="f", content="y")).is_error
+
+
 async def test_one_session_does_not_know_what_another_wrote(session: Session, tmp_path: Path) -> None:
     await session.call("write_file", path="f", content="x")
     other = Session(tmp_path)

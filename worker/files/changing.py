@@ -15,20 +15,21 @@ import anyio
 from anyio import to_thread
 
 from worker.boundaries import resolve
+from worker.files import knowing
 from worker.files.content import Content, content_of, digest, read_up_to
 from worker.files.decoding import UTF8, Encoding, detect, read_text
 from worker.files.diffs import Region, count_changed, diff_content
 from worker.files.editor import same_text, unsaved_key, unsaved_stamp, unsaved_text, written_by_editor
 from worker.files.opening import MissingError, Reach, open_file
 from worker.files.writing import write_whole
-from worker.tools.base import FileStamp, ToolError, ToolOutput
+from worker.tools.base import ToolError, ToolOutput
 
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from worker.tools.base import ToolContext
+    from worker.tools.base import FileStamp, ToolContext
 
 _EDITABLE = 64 * 2**20
 """Octets; a larger file is no work for a model."""
@@ -82,8 +83,6 @@ class _Loaded:
     stamp: str
 
 
-_written: dict[tuple[Path, Path], str] = {}
-"""By session folder and file, what this process wrote last: calls of one reply may have older stamps."""
 _turns: dict[Path, tuple[anyio.Lock, list[None]]] = {}
 
 
@@ -123,11 +122,11 @@ async def change_file(
         change, data = await to_thread.run_sync(_planned, plan, source, abandon_on_cancel=True)
         if before is not None and data == before.data and unsaved is None:
             told = f"{path} has exactly this content already, so it was not written."
-            return ToolOutput(told, stamps=[FileStamp(str(path), before.stamp)])
+            return ToolOutput(told, stamps=[knowing.stamp(path, before.stamp)])
         note = ""
         stamp: str | None
         if await written_by_editor(context, path, data):
-            _written[context.session_dir, path] = digest(data)
+            knowing.wrote(context, path, digest(data))
             stamp, note = await to_thread.run_sync(_settle, context, path, data, before, reach)
         else:
             if unsaved is not None:
@@ -158,10 +157,10 @@ def _load_known(context: ToolContext, path: Path, reach: Reach | None) -> _Loade
         loaded = _load(path, reach)
     except MissingError:
         return None
-    known = {context.stamps.get(str(path)), _written.get((context.session_dir, path))}
+    known = knowing.known(context, path)
     if loaded.stamp in known:
         return loaded
-    if known == {None}:
+    if not known:
         raise ToolError(
             f"{path} exists and was not read in this session, so it was left alone. "
             "Read it with read_file first."
@@ -206,7 +205,7 @@ def _planned(plan: Callable[[Source], Change], source: Source) -> tuple[Change, 
 def _write(context: ToolContext, path: Path, data: bytes, before: _Loaded | None, reach: Reach) -> str:
     stamp = write_whole(path, data, before.stat if before else None, reach)
     # Here, so that the session knows its own file even if the call is cancelled meanwhile.
-    _written[context.session_dir, path] = stamp
+    knowing.wrote(context, path, stamp)
     return stamp
 
 
@@ -232,7 +231,7 @@ def _settle(
 
 
 def _stamps(path: Path, stamp: str | None) -> list[FileStamp]:
-    return [FileStamp(str(path), stamp)] if stamp else []
+    return [knowing.stamp(path, stamp)] if stamp else []
 
 
 def _output(named: Path, change: Change, *, created: bool, stamps: list[FileStamp], note: str) -> ToolOutput:

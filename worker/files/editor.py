@@ -14,6 +14,7 @@ from shared.updates import LONGEST_LINE
 from worker.client import ClientError
 from worker.files.content import WHOLE, digest
 from worker.files.decoding import read_text
+from worker.files.knowing import key_of
 from worker.off_loop import off_loop
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ async def _request(context: ToolContext, purpose: str, method: str, params: dict
 
 def unsaved_key(path: Path) -> str:
     """The name under which the stamp of an editor's unsaved text is kept; no path looks like it."""
-    return f"editor:{path}"
+    return f"editor:{key_of(path)}"
 
 
 def unsaved_stamp(text: str) -> str:

@@ -9,6 +9,7 @@ from anyio import to_thread
 from pydantic import Field, model_validator
 
 from worker.boundaries import resolve
+from worker.files import knowing
 from worker.files.content import WHOLE, content_of
 from worker.files.decoding import UTF8, Encoding, describe_binary, detect, is_wide
 from worker.files.editor import unsaved_key, unsaved_stamp, unsaved_text
@@ -53,6 +54,8 @@ class _Read:
     encoding: Encoding = UTF8
     missing: MissingError | None = None
     """The disk has none, but the editor may."""
+    refused: str = ""
+    """Why it is not shown. It counts as read all the same: more of it cannot be known."""
 
 
 class ReadFile(Tool[ReadFileInput]):
@@ -85,7 +88,10 @@ class ReadFile(Tool[ReadFileInput]):
         read = await to_thread.run_sync(
             _read, named, args, reach, context.editor.reads_files, abandon_on_cancel=True
         )
-        stamps = [FileStamp(str(read.path), read.stamp)] if read.missing is None else []
+        stamps = [knowing.stamp(read.path, read.stamp)] if read.missing is None else []
+        knowing.read(context, read.path)
+        if read.refused:
+            return ToolOutput(read.refused, is_error=True, stamps=stamps)
         if read.text is not None:
             return ToolOutput(read.text, stamps=stamps)
         unsaved = await unsaved_text(context, read.path, read.data)
@@ -126,24 +132,24 @@ def _read_opened(path: Path, opened: Opened, args: ReadFileInput, editor_may_hav
     if content.data is not None:
         encoding = detect(content.data)
         if encoding is None:
-            raise _binary(path, head, content.size)
+            return _Read(path, content.stamp, refused=_binary(path, head, content.size))
         text = None if editor_may_have_it else _render(content.data, args, encoding)
         return _Read(path, content.stamp, text, content.data, encoding)
     if is_wide(head):
-        raise ToolError(
+        refused = (
             f"{path} is UTF-16 or UTF-32 of more than {WHOLE // 2**20} MB. Convert it first (bash: iconv)."
         )
+        return _Read(path, content.stamp, refused=refused)
     if detect(head) is None:
-        raise _binary(path, head, content.size)
+        return _Read(path, content.stamp, refused=_binary(path, head, content.size))
     found = window(content.at, content.size, args.start_line, args.end_line)
     encoding = detect(b"\n".join(whole_characters(line) for line in found.lines)) or UTF8
     return _Read(path, content.stamp, told(found, encoding))
 
 
-def _binary(path: Path, head: bytes, size: int) -> ToolError:
-    return ToolError(
-        f"{path} is {describe_binary(head, path.name)}, {size:,} bytes, not text, so it is not shown."
-    )
+def _binary(path: Path, head: bytes, size: int) -> str:
+    kind = describe_binary(head, path.name)
+    return f"{path} is {kind}, {size:,} bytes, not text, so it is not shown."
 
 
 def _render(data: bytes, args: ReadFileInput, encoding: Encoding) -> str:
