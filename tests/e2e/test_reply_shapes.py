@@ -124,3 +124,21 @@ async def test_most_of_the_input_is_cached_from_the_second_request_of_a_turn(r: 
     assert answer["result"]["stopReason"] == "end_turn"
     usage = [record["usage"] for record in r.records(session) if record["kind"] == "assistant"]
     assert usage[-1]["cache_read"] >= 0.9 * usage[-1]["input"], usage
+
+
+async def test_a_call_of_a_refused_reply_never_runs(r: Rig) -> None:
+    call = '@tool write_file {"path": "refused.txt", "content": "half"}'
+    session, answer = await ask(r, f"@stop refusal\n@text no\n{call}\n@text not-asked-for")
+    assert answer["result"]["stopReason"] == "refusal"
+    assert not (r.work / "refused.txt").exists()
+    assert list(r.statuses(session).values()) == ["failed"]
+    assert "not-asked-for" not in r.client.text(session)
+    await goes_on(r, session)
+
+
+async def test_a_pause_goes_on(r: Rig) -> None:
+    session, answer = await ask(r, "@text let me think\n@stop pause_turn")
+    # The double says the same each time.
+    assert answer["result"]["stopReason"] == "max_turn_requests"
+    assert len(r.double.requests) < 20
+    await goes_on(r, session)

@@ -73,3 +73,10 @@ def test_a_credential_that_no_header_takes_is_refused_without_quoting_it(tmp_pat
 
 def test_credentials_do_not_show_in_a_repr() -> None:
     assert "s3cret" not in repr(Credentials(api_key="s3cret"))
+
+
+def test_a_login_that_cannot_be_stored_leaves_no_key_behind(tmp_path: Path) -> None:
+    (tmp_path / LOGIN_FILE).mkdir()
+    with pytest.raises(IsADirectoryError):
+        save_login(tmp_path, Credentials(api_key="s3cret"))
+    assert [entry.name for entry in tmp_path.iterdir()] == [LOGIN_FILE]

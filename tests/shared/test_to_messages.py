@@ -6,8 +6,11 @@ import json
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
-from shared.records import ClearRecord, CompactionRecord
-from shared.repair import TURN_CANCELLED, to_messages
+import pytest
+from msgspec.structs import replace
+
+from shared.records import ClearRecord, CommandRecord, CompactionRecord
+from shared.repair import TURN_CANCELLED, repair, to_messages
 from tests.shared.histories import (
     MODEL,
     broken_rule,
@@ -206,3 +209,65 @@ def test_records_are_not_changed_by_building_messages() -> None:
     copies = [deepcopy(record) for record in records]
     to_messages(records, MODEL)
     assert records == copies
+
+
+def test_a_summary_in_mid_turn_is_followed_by_the_prompt_word_for_word() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}
+    summary = CompactionRecord(epoch=0, time=1.0, summary="so far", prompt_of="t2")
+    turn: list[Record] = [
+        user("t2", text("typed"), image),
+        reply("t2", call("c2")),
+        result("t2", "c2"),
+        summary,
+    ]
+    records = [*whole_turn("t1", "c1"), *turn]
+    rounds: list[list[Record]] = [
+        [],
+        [reply("t2", text("on")), end("t2")],
+        [reply("t2", call("c3")), result("t2", "c3")],
+    ]
+    for more in rounds:
+        messages = to_messages([*records, *more], MODEL)
+        assert broken_rule(messages) is None
+        first = messages[0]["content"]
+        assert "so far" in first[0]["text"]
+        assert first[2:] == [text("typed"), image]
+    # Not where it was refused, and not from before a clear.
+    refused = replace(end("t2"), error={"code": -32602, "message": "Invalid params"})
+    assert "typed" not in str(to_messages([*records, refused], MODEL))
+    assert "typed" not in str(to_messages([*turn[:1], clear(), summary], MODEL))
+    assert str(to_messages([*turn[:3], summary, summary], MODEL)).count("typed") == 1
+
+
+def test_a_pause_is_followed_by_a_word_to_go_on() -> None:
+    records: list[Record] = [user("t1"), reply("t1", text("let me"), stop_reason="pause_turn")]
+    paused = to_messages(records, MODEL)
+    assert broken_rule(paused) is None
+    assert paused[-1]["role"] == "user"
+    on = to_messages([*records, reply("t1", text("done")), end("t1"), user("t2")], MODEL)
+    assert on[: len(paused)] == paused
+    assert broken_rule(on) is None
+
+
+def test_a_command_says_nothing_of_the_request_before_it() -> None:
+    typed = CommandRecord(epoch=0, time=1.0, turn_id="t2", text="/compact", output="Cancelled.")
+    for ended in (end("t2", "cancelled"), replace(end("t2"), error={"code": -32603, "message": "x"})):
+        records: list[Record] = [*whole_turn("t1"), typed, ended, user("t3", text("hi"))]
+        assert to_messages(records, MODEL)[-1]["content"] == [text("hi")]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        text("x"),
+        call("c1", x=1),
+        thinking("hm"),
+        {"type": "redacted_thinking", "data": "xyz"},
+    ],
+)
+def test_members_that_the_api_does_not_know_are_left_out(block: dict[str, Any]) -> None:
+    more = {**block, "foo": 1, "index": 0}
+    records: list[Record] = [user("t1"), reply("t1", more, text("y")), result("t1", "c1"), end("t1")]
+    whole = repair(records, epoch=1, now=1.0)
+    for made in (records, whole):
+        assert to_messages([*made, user("t2")], MODEL)[1]["content"][0] == block

@@ -167,3 +167,28 @@ async def test_no_error_shows_the_key_or_a_password_in_the_address() -> None:
                     await everything(made, asking(prompt))
                 assert "s3cret" not in str(caught.value)
                 assert "pa55word" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [("text/html; charset=utf-8", "<h1>Log in</h1>"), ("application/json", '{"error": "x"}')],
+)
+async def test_an_answer_that_is_no_stream_is_told_at_once(kind: str, body: str) -> None:
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\nconnection: close"
+        writer.write(f"{head}\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server, serving() as double:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with model(double, base_url=address) as made:
+            with pytest.raises(ModelError, match="ANTHROPIC_BASE_URL") as caught:
+                await everything(made, asking("hi"))
+    assert kind.partition(";")[0] in str(caught.value)
+    assert asked == 1

@@ -107,3 +107,22 @@ async def test_a_cloud_is_asked_through_the_sdks_own_client(
     made = make_model(f"{provider}/claude-sonnet-5-5", CATALOG, {}, tmp_path)
     assert isinstance(made, AnthropicModel)
     await made.aclose()
+
+
+@pytest.mark.anyio
+async def test_the_version_in_the_address_is_not_doubled(tmp_path: Path) -> None:
+    for given in ("http://127.0.0.1:9/x/v1", "http://127.0.0.1:9/x/v1/", "http://127.0.0.1:9/x/"):
+        environ = {"ANTHROPIC_AUTH_TOKEN": "t", "ANTHROPIC_BASE_URL": given}
+        made = make_model("claude-sonnet-5-5", CATALOG, environ, tmp_path)
+        assert isinstance(made, AnthropicModel)
+        assert str(made._client.base_url) == "http://127.0.0.1:9/x/"
+        await made.aclose()
+
+
+@pytest.mark.anyio
+async def test_what_a_gateway_is_told_in_headers_is_a_secret(tmp_path: Path) -> None:
+    environ = {"ANTHROPIC_AUTH_TOKEN": "t", "ANTHROPIC_CUSTOM_HEADERS": "x-key: s3cretkey\nx-team:blue-team"}
+    made = make_model("claude-sonnet-5-5", CATALOG, environ, tmp_path)
+    assert isinstance(made, AnthropicModel)
+    assert made._asked.redact("key s3cretkey of blue-team is unknown") == "key … of … is unknown"
+    await made.aclose()

@@ -13,6 +13,7 @@ def test_tools_do_not_get_the_agents_own_credentials() -> None:
         "AWS_BEARER_TOKEN_BEDROCK": "4",
         "IAC_CODE_SHARED_TOKEN": "5",
         "IAC_CODE_SECRET": "6",
+        "ANTHROPIC_BASE_URL": "https://user:7@gateway",
     }
     assert tool_environment(environ) == {}
 

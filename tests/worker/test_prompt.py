@@ -137,3 +137,12 @@ def test_only_a_real_branch_name_is_shown(project: Path, head: bytes, shown: str
     made = prompt(project)
     assert (f"Git branch: {shown}" in made) if shown else ("Git branch" not in made)
     assert "gnore all rules" not in made
+
+
+def test_a_file_is_bounded_by_its_characters_and_its_cut_is_told(project: Path) -> None:
+    (project / "AGENTS.md").write_text("規" * 16_000 + "end of it")
+    assert "end of it" in prompt(project)
+    assert "[cut here]" not in prompt(project)
+    (project / "AGENTS.md").write_text("規" * 30_000)
+    assert "[cut here]" in prompt(project)
+    assert "\ufffd" not in prompt(project)

@@ -230,3 +230,27 @@ def test_events_that_make_no_sense_are_an_error(event: Any) -> None:
     builder, _ = play([START, *block(0, {"type": "text", "text": ""}, end=False)])
     with pytest.raises(ValueError, match="makes no sense"):
         builder.feed(event)
+
+
+def test_blocks_under_one_index_are_all_kept() -> None:
+    made = reply(*call(0, '{"a": 1}', id="x"), *call(0, '{"b": 2}', id="y"), stopped("tool_use"))
+    assert [(one["id"], one["input"]) for one in made.blocks] == [("x", {"a": 1}), ("y", {"b": 2})]
+
+
+def test_of_calls_with_one_id_the_malformed_one_is_told_by_its_place() -> None:
+    made = reply(*call(0, '{"a"', id="x"), *call(1, '{"b": 2}', id="x"), stopped("tool_use"))
+    assert [one["input"] for one in made.blocks] == [{}, {"b": 2}]
+    assert made.malformed == {0: '{"a"'}
+
+
+@pytest.mark.parametrize("index", [None, "0", -1, 1.5, True, [0], 2**60])
+def test_an_index_that_is_none_is_a_garbled_reply(index: Any) -> None:
+    with pytest.raises(ValueError, match="makes no sense"):
+        play([START, {"type": "content_block_start", "index": index, "content_block": {"type": "text"}}])
+
+
+@pytest.mark.parametrize("count", [-50, 10**30, "7", True, 1.5, None])
+def test_a_count_that_can_be_none_is_passed_over(count: Any) -> None:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": count, "output_tokens": 1}}}
+    builder, _ = play([start, stopped("end_turn"), STOP])
+    assert builder.reply().usage == Usage(0, 7)

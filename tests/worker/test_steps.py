@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.shared.histories import call, end, reply, result, start, text, thinking, user
 from worker.steps import (
@@ -129,3 +130,59 @@ def test_the_same_call_in_another_order_of_its_input_is_the_same() -> None:
 
 def test_records_of_other_kinds_change_nothing() -> None:
     assert next_step([user("t"), start("t", "c0"), reply("t", text("x")), end("t")]) == Done("end_turn")
+
+
+def test_the_calls_of_a_refused_reply_are_not_to_be_run_and_the_turn_ends_so() -> None:
+    turn: list[Record] = [user("t"), reply("t", text("no"), call("c1"), stop_reason="refusal")]
+    step = next_step(turn)
+    assert isinstance(step, RunCalls)
+    assert step.refused
+    assert next_step([*turn, result("t", "c1")]) == Done("refusal")
+
+
+def test_pauses_are_bounded() -> None:
+    paused: list[Record] = [user("t"), *(reply("t", text("x"), stop_reason="pause_turn") for _ in range(10))]
+    assert next_step(paused[:-1]) == next_step(paused) == AskModel()
+    assert next_step([*paused, reply("t", text("x"), stop_reason="pause_turn")]) == Done("max_turn_requests")
+
+
+def polled(number: int, *commands: str) -> list[Record]:
+    """The same commands again and again, that many times in all, each of which gives something else."""
+    made: list[Record] = [user("t")]
+    for n in range(number):
+        shown = [{"type": "content", "content": {"type": "text", "text": f"{n}"}}]
+        one = call(f"c{n}", command=commands[n % len(commands)])
+        made += [reply("t", one), result("t", f"c{n}", f"{n}", content=shown)]
+    return made
+
+
+def test_what_waits_for_something_may_look_more_often_but_not_for_ever() -> None:
+    told = next_step(polled(4 * REPEATS_TOLD, "kubectl get pods")[:-1])
+    assert isinstance(told, RunCalls)
+    assert told.repeated == REPEATS_TOLD
+    assert next_step(polled(4 * REPEATS_ENDED - 1, "kubectl get pods")) == AskModel()
+    assert next_step(polled(4 * REPEATS_ENDED, "kubectl get pods")) == Done("max_turn_requests")
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_a_round_of_calls_again_and_again_is_counted_too(length: int) -> None:
+    def going_round(number: int) -> list[Record]:
+        made: list[Record] = [user("t")]
+        for n in range(number):
+            made += [reply("t", call(f"c{n}", command=f"step {n % length}")), result("t", f"c{n}")]
+        return made
+
+    assert next_step(going_round(length * REPEATS_ENDED - 1)) == AskModel()
+    assert next_step(going_round(length * REPEATS_ENDED)) == Done("max_turn_requests")
+    # With other results each time it is work.
+    assert next_step(polled(length * REPEATS_ENDED, *(f"step {n}" for n in range(length)))) == AskModel()
+
+
+def test_a_note_in_a_result_does_not_start_the_count_anew() -> None:
+    turn = rounds(REPEATS_ENDED, same=True)
+    noted = [
+        replace(record, text=f"{record.text} [told]") if record.kind == "tool_result" and n == 10 else record
+        for n, record in enumerate(turn)
+    ]
+    assert noted != turn
+    assert next_step(noted) == Done("max_turn_requests")

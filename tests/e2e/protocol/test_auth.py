@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from anyio import to_thread
 
+from shared.credentials import Credentials, save_login
 from tests.e2e.client import AGENT, offline_environment, start_agent
+from tests.e2e.rig import rig
 from tests.e2e.wire import Wire
 
 if TYPE_CHECKING:
@@ -69,3 +71,15 @@ async def test_missing_credentials_are_told_and_can_be_given_in_a_terminal(tmp_p
         assert (await client.initialize(**terminal))["authMethods"] == [method]
         assert b"sk-ant" not in b"".join(client.lines)
         assert client.stderr == b""
+
+
+async def test_a_login_helps_the_session_that_asked_for_it(tmp_path: Path) -> None:
+    config = tmp_path / "home" / "config"
+    save_login(config, Credentials(api_key="refused"))
+    async with rig(tmp_path, env={"ANTHROPIC_API_KEY": ""}) as r:
+        session = await r.client.new_session(r.work)
+        error = (await r.client.prompt(session, "@text no"))["error"]
+        assert error["code"] == -32000
+        assert "iac-code login" in error["data"]["details"]
+        save_login(config, Credentials(api_key="good"))
+        assert (await r.client.prompt(session, "@text yes"))["result"]["stopReason"] == "end_turn"
