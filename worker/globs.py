@@ -1,8 +1,8 @@
 """File patterns: what a glob names, as arguments for ripgrep and a check of the paths that it gives. Pure.
 
 ripgrep's own `-g` shows ignored files too when they match, so the last part of a pattern goes to it as
-a file type, which does not, and what a type cannot say is checked on the results. The expressions
-here never backtrack into an earlier `*`: a glob of many stars stays linear.
+a file type, which does not, and what a type cannot say is checked on the results. To ripgrep a character
+is a byte, so it gets no `?` and no brackets.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from worker.glob_expressions import GlobError, expression
+
 TYPE: Final = "iacselection"
 _ALTERNATIVES: Final = 200
 _MAGIC: Final = re.compile(r"[*?\[\]{}\\]")
-
-
-class GlobError(ValueError):
-    """A pattern that cannot be read; `str()` says what is wrong with it, and where."""
+_CHARACTER: Final = re.compile(r"(\\.)|\?|\[[!^]?.[^\]]*\]", re.DOTALL)
+"""What stands for one character; an escaped one is the first group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +57,44 @@ def select(pattern: str) -> Selection:
     """
     alternatives = [_parts(one) for one in _expand(pattern)]
     names = sorted({parts[-1] for parts in alternatives})
-    if "" in names:
-        raise GlobError("one of its readings has no name; leave out the empty alternative")
+    widened = sorted({_CHARACTER.sub(lambda found: found[1] or "*", name) for name in names})
     everything = names == ["*"]
     # A definition of a type cannot hold a colon.
-    typed = "*" not in names and not any(":" in name for name in names)
+    typed = "*" not in widened and not any(":" in name for name in widened)
     arguments: list[str] = []
     if typed:
-        for name in names:
+        for name in widened:
             arguments += ["--type-add", f"{TYPE}:{name}"]
         arguments += ["--type", TYPE]
     if not any("**" in parts for parts in alternatives):
         arguments += ["--max-depth", str(max(map(len, alternatives)))]
     anywhere = all(parts[:-1] == ["**"] for parts in alternatives) or all(len(p) == 1 for p in alternatives)
-    simple = anywhere and (typed or everything)
-    path = None if simple else re.compile("|".join(_expression(parts) for parts in alternatives))
+    # Made in any case, as that finds what cannot be read.
+    whole = "|".join(map(expression, alternatives))
+    simple = anywhere and names == widened and (typed or everything)
+    path = None if simple else re.compile(rf"(?:{whole})\Z")
     hidden = any(part.startswith(".") for parts in alternatives for part in parts)
     return Selection(tuple(arguments), path, hidden)
 
 
+def exclude(pattern: str) -> Selection:
+    """All files but those that a pattern names, or that are in a folder that it names. Raises GlobError.
+
+    A pattern that ends in a slash names folders only.
+    """
+    named = "|".join(
+        expression(_parts(one.rstrip("/"))) + ("/" if one.endswith("/") else r"(?:/|\Z)")
+        for one in _expand(pattern)
+    )
+    if any(not found[1] for found in _CHARACTER.finditer(pattern)):
+        return Selection((), re.compile(f"(?!{named})"), hidden=False)
+    # Only a glob that excludes leaves ripgrep's other rules in force, and it spares the walk.
+    return Selection((f"--glob=!{pattern}",), None, hidden=False)
+
+
 def _parts(pattern: str) -> list[str]:
+    if not pattern:
+        raise GlobError("one of its readings has no name; leave out the empty alternative")
     if "/" not in pattern:
         return ["**", pattern] if pattern != "**" else ["**", "*"]
     parts = [part for part in pattern.split("/")[:-1] if part not in ("", ".")]
@@ -132,62 +150,3 @@ def _braces(pattern: str) -> tuple[int, list[int], int] | None:
             f"the brace at character {start + 1} is not closed; write \\{{ for one that is meant as it is"
         )
     return None
-
-
-def _expression(parts: list[str]) -> str:
-    """A regular expression for a whole relative path."""
-    *folders, name = parts
-    runs: list[list[str]] = [[]]
-    for folder in folders:
-        if folder == "**":
-            runs.append([])
-        else:
-            runs[-1].append(_segment(folder) + "/")
-    first, *floating = ["".join(run) for run in runs]
-    # What follows a `**` is taken where it comes first, for good: a later `**` reaches all that is left.
-    middle = [f"(?>(?:[^/]+/)*?{run})" for run in floating[:-1]]
-    last = [f"(?:[^/]+/)*{floating[-1]}"] if floating else []
-    return "".join((first, *middle, *last, _segment(name), r"\Z"))
-
-
-def _segment(part: str) -> str:
-    """An expression for one name; each `*` but the last takes the shortest text that fits, for good."""
-    pieces = [""]
-    i = 0
-    while i < len(part):
-        character = part[i]
-        if character == "*":
-            pieces.append("")
-        elif character == "?":
-            pieces[-1] += "[^/]"
-        elif character == "[":
-            expression, i = _class(part, i)
-            pieces[-1] += expression
-        else:
-            if character == "\\":
-                i += 1
-                if i == len(part):
-                    raise GlobError("it ends in a single backslash")
-            pieces[-1] += re.escape(part[i])
-        i += 1
-    first, *others = pieces
-    if not others:
-        return first
-    return "".join((first, *(f"(?>[^/]*?{piece})" for piece in others[:-1]), "[^/]*", others[-1]))
-
-
-def _class(part: str, start: int) -> tuple[str, int]:
-    """The expression for a bracket that opens at `start`, and where it closes."""
-    i = start + 1
-    negated = part[i : i + 1] in ("!", "^")
-    i += negated
-    # A bracket that comes first is a member, as everywhere.
-    end = part.find("]", i + 1)
-    if end < 0 or i >= len(part):
-        raise GlobError(f"the bracket at character {start + 1} of {part!r} is not closed")
-    members = re.sub(r"([\\\[\]^&|~])", r"\\\1", part[i:end])
-    try:
-        re.compile(f"[{members}]")
-    except re.error as e:
-        raise GlobError(f"{part[start : end + 1]} is not a range of characters") from e
-    return f"(?!/)[{'^' if negated else ''}{members}]", end

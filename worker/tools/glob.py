@@ -10,7 +10,8 @@ import anyio
 from pydantic import Field
 
 from worker.files.naming import FilePath, absolute
-from worker.globs import GlobError, Selection, select, split_base
+from worker.glob_expressions import GlobError
+from worker.globs import Selection, select, split_base
 from worker.ripgrep import Listing, ripgrep
 from worker.searching import Start, ignoring, nothing_found, start_at
 from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from worker.boundaries import sensitive
 from worker.files.naming import FilePath, absolute
-from worker.globs import GlobError, Selection, select
+from worker.glob_expressions import GlobError
+from worker.globs import Selection, exclude, select
 from worker.output import visible
 from worker.ripgrep import Listing, SearchError, explain_pattern, ripgrep
 from worker.searching import Start, ignoring, nothing_found, start_at
@@ -104,10 +105,9 @@ class Grep(Tool[GrepInput]):
 def _selection(args: GrepInput) -> Selection:
     if args.glob is None:
         return Selection((), None, hidden=False)
-    if args.glob.startswith("!"):
-        # Only a glob that excludes leaves ripgrep's other rules in force.
-        return Selection((f"--glob={args.glob}",), None, hidden=False)
     try:
+        if args.glob.startswith("!"):
+            return exclude(args.glob[1:])
         return select(args.glob.lstrip("/") if "/" not in args.glob[1:] else args.glob.removeprefix("/"))
     except GlobError as e:
         raise ToolError(f"The glob {args.glob} cannot be read: {e}.") from e

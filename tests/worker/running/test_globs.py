@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from worker.globs import GlobError, select, split_base
+from worker.glob_expressions import GlobError
+from worker.globs import TYPE, exclude, select, split_base
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,12 @@ def test_what_ripgrep_can_tell_alone_is_not_checked_again(pattern: str) -> None:
     assert select(pattern).path is None
 
 
+@pytest.mark.parametrize("pattern", ["[a", "a\\", "[z-a]", "{,}"])
+def test_a_name_that_cannot_be_read_says_why(pattern: str) -> None:
+    with pytest.raises(GlobError):
+        select(pattern)
+
+
 @pytest.mark.parametrize("pattern", ["{a", "x/[a/b", "a/[z-a]/b", "*/../x", "a/\\", "{a,b}" * 20])
 def test_a_pattern_that_cannot_be_read_says_why(pattern: str) -> None:
     with pytest.raises(GlobError):
@@ -79,3 +86,47 @@ def test_no_pattern_is_catastrophic(pattern: str, path: str) -> None:
 @pytest.mark.parametrize(("pattern", "hidden"), [(".env*", True), (".github/**", True), ("a/*.b", False)])
 def test_a_pattern_that_names_a_dot_means_hidden_files(pattern: str, hidden: bool) -> None:
     assert select(pattern).hidden is hidden
+
+
+@pytest.mark.parametrize(
+    ("pattern", "given"),
+    [("caf?.txt", "caf*.txt"), ("[!a]x[]b].md", "*x*.md"), (r"\?[ab]\[?.c", r"\?*\[*.c")],
+)
+def test_ripgrep_gets_no_pattern_for_one_character(pattern: str, given: str) -> None:
+    selected = select(pattern)
+    assert f"{TYPE}:{given}" in selected.arguments
+    assert selected.path is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "excluded", "others"),
+    [
+        ("caf?.txt", ["café.txt", "a/cafe.txt"], ["caf.txt", "a/café.txtx", "café.txt2/a"]),
+        ("caf??.txt", ["cafés.txt"], ["café.txt"]),
+        ("b?ild", ["build", "a/build/x/y", "bäild/x"], ["builds/x", "a/rebuild"]),
+        ("b?ild/", ["build/x", "a/build/x/y"], ["build", "a/build"]),
+        ("src/[!a]*", ["src/b/c", "src/日.md"], ["src/a", "x/src/b"]),
+        ("/[ab]", ["a", "b/c"], ["c/a"]),
+        ("{x,y?}/**", ["x/a", "yé/a/b"], ["x", "y/a", "a/x/b"]),
+    ],
+)
+def test_an_excluding_pattern_leaves_out_what_it_names_and_all_below(
+    pattern: str, excluded: list[str], others: list[str]
+) -> None:
+    selected = exclude(pattern)
+    assert selected.arguments == ()
+    assert selected.path is not None
+    assert [path for path in excluded if selected.path.match(path)] == []
+    assert [path for path in others if not selected.path.match(path)] == []
+
+
+def test_ripgrep_excludes_what_it_can_tell_alone() -> None:
+    selected = exclude(r"*.{md,\[x}")
+    assert selected.arguments == (r"--glob=!*.{md,\[x}",)
+    assert selected.path is None
+
+
+@pytest.mark.parametrize("pattern", ["", "/", "[a", "{a", "a\\", "[z-a]", "{,a}"])
+def test_an_excluding_pattern_that_cannot_be_read_says_why(pattern: str) -> None:
+    with pytest.raises(GlobError):
+        exclude(pattern)

@@ -157,6 +157,23 @@ async def test_a_glob_narrows_grep_and_lets_no_ignored_file_in(
     assert text.startswith("No matches.") if found is None else text.splitlines() == found
 
 
+async def test_a_character_of_a_name_need_not_be_ascii(glob: Search, grep: Search, folder: Path) -> None:
+    for name in ("café.txt", "日.md", "naïve.py"):
+        (folder / name).write_text("needle")
+    for pattern, found in {
+        "caf?.txt": "café.txt",
+        "caf[éè].txt": "café.txt",
+        "?.md": "日.md",
+        "[!x].md": "日.md",
+        "{na?ve,x}.py": "naïve.py",
+        "./n*?e.py": "naïve.py",
+    }.items():
+        assert await glob(pattern) == found
+        assert await grep("needle", glob=pattern) == found
+    assert (await glob("??.md")).startswith("No files match.")
+    assert (await grep("needle", glob="!caf?.txt")).splitlines() == ["naïve.py", "日.md"]
+
+
 @pytest.mark.usefixtures("tree")
 async def test_grep_in_one_file(grep: Search) -> None:
     assert await grep("needle", path="e.log", output_mode="content") == "e.log:1:needle"
