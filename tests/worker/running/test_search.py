@@ -190,6 +190,10 @@ async def test_grep_in_one_file(grep: Search) -> None:
         ("(?=x)", "look-around.* not supported, at character 1"),
         ("a{1000}{1000}{1000}", "size limit"),
         ("(?P<n>a)(?P<n>b)", "duplicate capture group name.*, at character"),
+        ("foo\nba(r", "unclosed group, at line 2, character 3:\n {4}ba\\(r\n {6}\\^"),
+        ("1\n2\n3\n4\n5\n6\n7\n8\n9\nx{2,1}", "at line 10, character 2"),
+        ("a\\p{Fo\no}", "property not found, at line 1, character 2"),
+        ("foo(\\n", "unclosed group, at character 4"),
     ],
 )
 async def test_an_invalid_expression_says_where(grep: Search, pattern: str, why: str) -> None:
@@ -203,6 +207,44 @@ async def test_an_invalid_expression_says_where(grep: Search, pattern: str, why:
 async def test_any_pattern_is_a_pattern(grep: Search, folder: Path, pattern: str) -> None:
     (folder / "f").write_text("a" * 30_000 + "!")
     assert (await grep(pattern)).startswith("No matches.")
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"a\x0Ab", r"a\u{a}b", r"a[\n]b", "a\nb", r"a\n?b", r"a\r?\nb", r"a$\nb", "(?x)a \\n\n b"]
+)
+async def test_a_line_feed_in_any_form_is_valid(grep: Search, folder: Path, pattern: str) -> None:
+    (folder / "f").write_text("a\nb\n")
+    assert await grep(pattern) == "f"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [
+        (";$", [1]),
+        (r"\r", [1, 2]),
+        (r";\r$", [1]),
+        (r"bar\r?$", [2]),
+        (r"foo;\nbar", [1, 2]),
+        ("foo;\nbar$", [1, 2]),
+        (r";$\n", [1]),
+        (r"foo;\r\nbar\r$", [1, 2]),
+        (r"[^\r]\n", []),
+    ],
+)
+async def test_a_lines_end_is_found_before_crlf_too(
+    grep: Search, folder: Path, pattern: str, lines: list[int]
+) -> None:
+    (folder / "f").write_bytes(b"foo;\r\nbar\r\n")
+    found = await grep(pattern, output_mode="content")
+    assert [int(line.split(":")[1]) for line in found.splitlines() if line.startswith("f:")] == lines
+
+
+async def test_an_expression_may_end_in_a_comment(grep: Search, folder: Path) -> None:
+    (folder / "f").write_text("needle\n")
+    assert await grep("(?x) need le # comment (") == "f"
+    assert await grep("(?i)(?x: NEED )le") == "f"
+    with pytest.raises(ToolError, match="unclosed group, at character 6"):
+        await grep("(?x) ( # comment")
 
 
 @pytest.mark.parametrize("pattern", ["a\0b", "\\x00"])
