@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from worker.boundaries import resolve
 from worker.files.opening import Reach
@@ -13,6 +13,9 @@ from worker.tools.list_files import printable
 
 if TYPE_CHECKING:
     from worker.tools.base import ToolContext
+
+_OCTETS: Final = 100_000
+"""Of one search's results, as a model should read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,16 @@ def ignoring(include_ignored: bool, hidden: bool) -> list[str]:
         *(["--no-ignore"] if include_ignored else []),
         *(["--hidden"] if hidden else []),
     ]
+
+
+def fitting(lines: list[str]) -> list[str]:
+    """The first of the lines, as many as a model should read."""
+    size = 0
+    for i, line in enumerate(lines):
+        size += len(line.encode()) + 1
+        if size > _OCTETS:
+            return lines[:i]
+    return lines
 
 
 def nothing_found(what: str, include_ignored: bool, hidden: bool) -> str:

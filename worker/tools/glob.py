@@ -13,7 +13,7 @@ from worker.files.naming import FilePath, absolute
 from worker.glob_expressions import GlobError
 from worker.globs import Selection, select, split_base
 from worker.ripgrep import Listing, ripgrep
-from worker.searching import Start, ignoring, nothing_found, start_at
+from worker.searching import Start, fitting, ignoring, nothing_found, start_at
 from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput
 from worker.tools.list_files import printable
 
@@ -80,13 +80,14 @@ class Glob(Tool[GlobInput]):
                 nothing_found("No files match.", args.include_ignored, hidden) + _told(listing),
                 raw={"files": 0, "truncated": bool(listing.cut)},
             )
-        lines = [start.shown + printable(path) for path in shown]
-        if found > _SHOWN:
+        lines = fitting([start.shown + printable(path) for path in shown])
+        cut = found > len(lines)
+        if cut:
             order = "the newest" if by_time else "the first by path, too many to sort by time"
-            lines.append(f"[truncated: {_SHOWN} of {found:,} files, {order}. Narrow the pattern or path]")
+            lines.append(f"[truncated: {len(lines)} of {found:,} files, {order}. Narrow the pattern or path]")
         return ToolOutput(
             "\n".join(lines) + _told(listing),
-            raw={"files": found, "truncated": found > _SHOWN or bool(listing.cut)},
+            raw={"files": found, "truncated": cut or bool(listing.cut)},
         )
 
 

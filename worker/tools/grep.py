@@ -17,7 +17,7 @@ from worker.glob_expressions import GlobError
 from worker.globs import Selection, exclude, select
 from worker.output import visible
 from worker.ripgrep import Listing, SearchError, ripgrep
-from worker.searching import Start, ignoring, nothing_found, start_at
+from worker.searching import Start, fitting, ignoring, nothing_found, start_at
 from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput
 from worker.tools.list_files import printable
 
@@ -129,7 +129,7 @@ def _arguments(args: GrepInput) -> list[str]:
         arguments.append("--ignore-case")
     if args.output_mode == "files_with_matches":
         return [*arguments, "--files-with-matches"]
-    bounds = [f"--max-columns={_COLUMNS}", "--max-columns-preview", f"--max-count={args.max_results}"]
+    bounds = [f"--max-columns={_COLUMNS}", "--max-columns-preview", f"--max-count={args.max_results + 1}"]
     return [*arguments, "--line-number", "--no-heading", *bounds]
 
 
@@ -172,34 +172,35 @@ def _result(args: GrepInput, matches: _Matches, listing: Listing, start: Start, 
     # A folder or file that asks everywhere was asked for by its own name; else such files are passed over.
     permitted = sensitive(start.folder / (start.file or "")) is not None
     shown: list[str] = []
-    secret = 0
+    secret, found = 0, matches.count
     for path in sorted(matches.files):
-        if len(shown) >= args.max_results:
+        if len(shown) > args.max_results:
             break
+        lines = matches.files[path]
         if not permitted and sensitive(start.folder / path) is not None:
             secret += 1
+            found -= len(lines) or 1
             continue
         name = start.shown + printable(path)
-        lines = matches.files[path]
-        shown += [f"{name}:{_text(line)}" for line in lines[: args.max_results]] or [name]
+        shown += [f"{name}:{_text(line)}" for line in lines] or [name]
     notes = []
-    cut = len(shown) > args.max_results or matches.count > len(shown) + secret
+    fit = fitting(shown[: args.max_results])
+    cut = len(shown) > len(fit)
     unit = "files" if args.output_mode == "files_with_matches" else "lines"
     if listing.cut:
         notes.append(f"truncated: the search was ended {listing.cut}. Narrow the pattern, path or glob")
-    elif cut:
-        shown = shown[: args.max_results]
-        notes.append(f"truncated: the first {len(shown)} of at least {matches.count:,} {unit}")
+    if cut:
+        notes.append(f"truncated: the first {len(fit)} of at least {found:,} {unit}")
     if secret:
         notes.append(f"{secret} files that may hold secrets are not shown; name one as path to search it")
     if matches.binary:
         notes.append(f"binary files that match: {matches.binary}")
     if listing.skipped:
         notes.append(f"not all could be read: {listing.skipped.splitlines()[0]}")
-    if not shown:
-        shown = [nothing_found("No matches.", args.include_ignored, hidden or start.file is not None)]
-    text = "\n".join([*shown[: args.max_results], *(f"[{note}]" for note in notes)])
-    return ToolOutput(text, raw={unit: matches.count, "truncated": bool(listing.cut) or cut})
+    if not fit:
+        fit = [nothing_found("No matches.", args.include_ignored, hidden or start.file is not None)]
+    text = "\n".join([*fit, *(f"[{note}]" for note in notes)])
+    return ToolOutput(text, raw={unit: found, "truncated": bool(listing.cut) or cut})
 
 
 def _text(line: bytes) -> str:

@@ -298,12 +298,14 @@ async def test_contents_of_any_bytes_are_shown_safely(grep: Search, folder: Path
 
 async def test_secrets_are_not_shown_unasked(grep: Search, folder: Path) -> None:
     (folder / ".env").write_text("needle=1\n")
-    (folder / "server.pem").write_text("needle\n")
+    (folder / "server.pem").write_text("needle\n" * 3)
     (folder / "plain").write_text("needle\n")
     text = await grep("needle", hidden=True, output_mode="content")
     assert text.splitlines()[0] == "plain:1:needle"
     assert "needle=1" not in text
     assert "2 files that may hold secrets" in text
+    assert "truncated" not in text
+    assert "truncated" not in await grep("needle", hidden=True, output_mode="content", max_results=1)
     asked = (Access(folder / ".env", write=False),)
     assert await grep("needle", path=".env", output_mode="content", permitted=asked) == ".env:1:needle=1"
 
@@ -362,6 +364,29 @@ async def test_results_are_bounded_and_say_so(glob: Search, grep: Search, folder
     assert len(found) == 11
     assert "truncated: the first 10 of at least 1,400 lines" in found[-1]
     assert len((await grep("needle", max_results=700)).splitlines()) == 700
+
+
+@pytest.mark.parametrize("path", [".", "f"])
+async def test_one_file_is_not_cut_in_silence(grep: Search, folder: Path, path: str) -> None:
+    (folder / "f").write_text("needle\n" * 10)
+    for shown in (1, 9):
+        found = (await grep("needle", path=path, output_mode="content", max_results=shown)).splitlines()
+        assert found[shown:] == [f"[truncated: the first {shown} of at least {shown + 1} lines]"]
+    assert "truncated" not in await grep("needle", path=path, output_mode="content", max_results=10)
+
+
+async def test_no_more_is_shown_than_a_model_should_read(grep: Search, glob: Search, folder: Path) -> None:
+    (folder / "f").write_text(f"{'é' * 249}\n" * 1000)
+    text = await grep("é", output_mode="content", max_results=5000)
+    assert 90_000 < len(text.encode()) < 101_000
+    assert text.splitlines()[-1].startswith("[truncated: the first 198 of at least 1,000 lines")
+    deep = folder.joinpath(*["d" * 250] * 3)
+    deep.mkdir(parents=True)
+    for number in range(200):
+        (deep / f"f{number}.t").write_text("needle\n")
+    for text in (await glob("*.t"), await grep("needle", max_results=200)):
+        assert len(text) < 101_000
+        assert "[truncated: " in text
 
 
 async def test_a_flood_of_results_ends_at_the_byte_budget(grep: Search, folder: Path) -> None:
