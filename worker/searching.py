@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _OCTETS: Final = 100_000
 """Of one search's results, as a model should read."""
+_REPOSITORIES: Final = (".git", ".jj")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Start:
     file: str | None
     shown: str
     """What goes before a result's relative path: empty for the working directory, else ends in a slash."""
+    rules: tuple[str, ...]
+    """Arguments that say how far up ripgrep looks for ignore files."""
 
 
 def start_at(named: Path, context: ToolContext) -> Start:
@@ -40,19 +44,44 @@ def start_at(named: Path, context: ToolContext) -> Start:
         folder, file = found, None
     else:
         raise ToolError(f"{named} is no folder and no regular file, or does not exist.")
+    # ripgrep passes over what it may not read, which here is all that was asked for.
+    if not os.access(found, os.R_OK if file else os.R_OK | os.X_OK):
+        raise ToolError(f"{named} cannot be read: permission denied.")
     cwd = resolve(context.cwd)
     relative = folder.relative_to(cwd) if folder.is_relative_to(cwd) else folder
     shown = "" if relative == Path() else f"{printable(str(relative)).rstrip('/')}/"
-    return Start(folder, file, shown)
+    return Start(folder, file, shown, _rules(folder, cwd))
 
 
-def ignoring(include_ignored: bool, hidden: bool) -> list[str]:
-    """Arguments for what a search passes over. `.git` is always passed over."""
+def _rules(folder: Path, cwd: Path) -> tuple[str, ...]:
+    """In a repository they are git's, which end at its root. Elsewhere a `.gitignore` counts all the same.
+
+    But none above the working directory: a person's home may ignore all that is in it.
+    """
+    above = (folder, *folder.parents)
+    if any(os.path.exists(at / name) for at in above for name in _REPOSITORIES):
+        return ()
+    top = cwd if cwd in above else folder
+    outer = any(os.path.exists(at / ".gitignore") for at in top.parents)
+    return ("--no-require-git", "--no-ignore-parent") if outer else ("--no-require-git",)
+
+
+def ignoring(start: Start, include_ignored: bool, hidden: bool) -> list[str]:
+    """Arguments for what a search passes over.
+
+    `.git` always, as an ignore file with `!` can bring hidden files back; others: see `is_hidden`.
+    """
     return [
-        *(["--glob=!.git"] if hidden else []),
+        "--glob=!.git",
+        *start.rules,
         *(["--no-ignore"] if include_ignored else []),
         *(["--hidden"] if hidden else []),
     ]
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a result is hidden below the start. Hidden files get past ripgrep by file types and by `!`."""
+    return path.startswith(".") or "/." in path
 
 
 def fitting(lines: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from worker.files.naming import FilePath, absolute
 from worker.glob_expressions import GlobError
 from worker.globs import Selection, select, split_base
 from worker.ripgrep import Listing, ripgrep
-from worker.searching import Start, fitting, ignoring, nothing_found, start_at
+from worker.searching import Start, fitting, ignoring, is_hidden, nothing_found, start_at
 from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput
 from worker.tools.list_files import printable
 
@@ -72,7 +72,12 @@ class Glob(Tool[GlobInput]):
         if start.file is not None:
             raise ToolError(f"{start.folder / start.file} is a file. Give the folder to search.")
         hidden = args.hidden or selection.hidden
-        arguments = ["--files", "--null", *ignoring(args.include_ignored, hidden), *selection.arguments]
+        arguments = [
+            "--files",
+            "--null",
+            *ignoring(start, args.include_ignored, hidden),
+            *selection.arguments,
+        ]
         listing = await ripgrep(arguments, start.folder, context, _OCTETS)
         shown, found, by_time = await anyio.to_thread.run_sync(_matching, listing, selection, hidden, start)
         if not found:
@@ -101,19 +106,20 @@ def _told(listing: Listing) -> str:
         if listing.cut
         else ""
     )
-    return told + (f"\n[Not all could be read: {listing.skipped.splitlines()[0]}]" if listing.skipped else "")
+    return told + (f"\n[Not all could be read: {listing.skipped}]" if listing.skipped else "")
 
 
 def _matching(
     listing: Listing, selection: Selection, hidden: bool, start: Start
 ) -> tuple[list[str], int, bool]:
     """Paths to show, relative to the start; how many match in all; whether the newest are first."""
-    paths = os.fsdecode(listing.output).split("\0")[:-1]
+    output = os.fsdecode(listing.output)
+    paths = output.split("\0")[:-1]
     if selection.path is not None:
         paths = list(filter(selection.path.match, paths))
-    if not hidden and selection.arguments:
-        # A file type lets hidden files through.
-        paths = [path for path in paths if path[path.rfind("/") + 1] != "."]
+    # Most often none is, which is seen sooner in all of the output at once.
+    if not hidden and (is_hidden(output) or "\0." in output):
+        paths = [path for path in paths if not is_hidden(path)]
     if len(paths) > _SORTED:
         return heapq.nsmallest(_SHOWN, paths), len(paths), False
     folder = os.open(start.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -17,7 +17,7 @@ from worker.glob_expressions import GlobError
 from worker.globs import Selection, exclude, select
 from worker.output import visible
 from worker.ripgrep import Listing, SearchError, ripgrep
-from worker.searching import Start, fitting, ignoring, nothing_found, start_at
+from worker.searching import Start, fitting, ignoring, is_hidden, nothing_found, start_at
 from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput
 from worker.tools.list_files import printable
 
@@ -88,7 +88,7 @@ class Grep(Tool[GrepInput]):
         start = await anyio.to_thread.run_sync(start_at, absolute(args.path, context.cwd), context)
         selection = _selection(args) if start.file is None else Selection((), None, hidden=False)
         hidden = args.hidden or selection.hidden
-        arguments = [*_arguments(args), *ignoring(args.include_ignored, hidden), *selection.arguments]
+        arguments = [*_arguments(args), *ignoring(start, args.include_ignored, hidden), *selection.arguments]
         listing = await _search(args.pattern, arguments, start, context)
         read = _read_files if args.output_mode == "files_with_matches" else _read_lines
         matches = await anyio.to_thread.run_sync(read, listing.output, selection, hidden or bool(start.file))
@@ -134,8 +134,7 @@ def _arguments(args: GrepInput) -> list[str]:
 
 
 def _wanted(path: str, selection: Selection, hidden: bool) -> bool:
-    # A file type lets hidden files through.
-    return (hidden or path[path.rfind("/") + 1] != ".") and (
+    return (hidden or not is_hidden(path)) and (
         selection.path is None or selection.path.match(path) is not None
     )
 
@@ -196,7 +195,7 @@ def _result(args: GrepInput, matches: _Matches, listing: Listing, start: Start, 
     if matches.binary:
         notes.append(f"binary files that match: {matches.binary}")
     if listing.skipped:
-        notes.append(f"not all could be read: {listing.skipped.splitlines()[0]}")
+        notes.append(f"not all could be read: {listing.skipped}")
     if not fit:
         fit = [nothing_found("No matches.", args.include_ignored, hidden or start.file is not None)]
     text = "\n".join([*fit, *(f"[{note}]" for note in notes)])

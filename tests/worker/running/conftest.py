@@ -1,20 +1,27 @@
-"""A worker's surroundings for its tools: real processes, and a check that none is left."""
+"""A worker's surroundings for its tools: real processes, and a check that none is left. Its searches."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from shared.processes import become_subreaper, descendants
 from tests.worker.running.watching import open_descriptors
 from worker.tools.base import Access, ToolContext
+from worker.tools.glob import TOOL as GLOB
+from worker.tools.glob import GlobInput
+from worker.tools.grep import TOOL as GREP
+from worker.tools.grep import GrepInput
 from worker.tools.processes import Processes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
+
+    Search = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
@@ -72,3 +79,35 @@ def context(folder: Path, tmp_path: Path, processes: Processes) -> Callable[...,
         )
 
     return make
+
+
+@pytest.fixture
+def glob(context: Callable[..., ToolContext]) -> Search:
+    """Finds files; gives what the model is shown."""
+
+    async def run(pattern: str, permitted: tuple[Access, ...] = (), **given: Any) -> str:
+        with anyio.fail_after(30):
+            output = await GLOB.run(GlobInput(pattern=pattern, **given), context(permitted=permitted))
+        assert not output.is_error
+        return output.text
+
+    return run
+
+
+@pytest.fixture
+def grep(context: Callable[..., ToolContext]) -> Search:
+    """Finds lines; gives what the model is shown."""
+
+    async def run(
+        pattern: str,
+        permitted: tuple[Access, ...] = (),
+        environment: dict[str, str] | None = None,
+        **given: Any,
+    ) -> str:
+        made = context(permitted=permitted, environment=environment)
+        with anyio.fail_after(30):
+            output = await GREP.run(GrepInput(pattern=pattern, **given), made)
+        assert not output.is_error
+        return output.text
+
+    return run

@@ -11,49 +11,19 @@ import pytest
 
 from tests.worker.running.watching import alive
 from worker import ripgrep
-from worker.tools.base import Access, ToolContext, ToolError
+from worker.tools.base import Access, ToolError
 from worker.tools.glob import TOOL as GLOB
 from worker.tools.glob import GlobInput
 from worker.tools.grep import TOOL as GREP
 from worker.tools.grep import GrepInput
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
+    from tests.worker.running.conftest import Search
     from worker.tools.processes import Processes
 
-    Search = Callable[..., Awaitable[str]]
-
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def glob(context: Callable[..., ToolContext]) -> Search:
-    async def run(pattern: str, permitted: tuple[Access, ...] = (), **given: Any) -> str:
-        with anyio.fail_after(30):
-            output = await GLOB.run(GlobInput(pattern=pattern, **given), context(permitted=permitted))
-        assert not output.is_error
-        return output.text
-
-    return run
-
-
-@pytest.fixture
-def grep(context: Callable[..., ToolContext]) -> Search:
-    async def run(
-        pattern: str,
-        permitted: tuple[Access, ...] = (),
-        environment: dict[str, str] | None = None,
-        **given: Any,
-    ) -> str:
-        made = context(permitted=permitted, environment=environment)
-        with anyio.fail_after(30):
-            output = await GREP.run(GrepInput(pattern=pattern, **given), made)
-        assert not output.is_error
-        return output.text
-
-    return run
 
 
 @pytest.fixture
