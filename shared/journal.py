@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from shared.records import Record
 
-HISTORY: Final = "history.jsonl"
 SET_ASIDE: Final = "history.bad.jsonl"
 
 _sync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)

@@ -12,14 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_core import from_json, to_json
 
 from shared.durable import NoRegularFile, read_file
-from shared.journal import HISTORY
 from shared.plain import plain
-from shared.records import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 META: Final = "meta.json"
+HISTORY: Final = "history.jsonl"
+"""Its name is here: the front, which lists sessions, need not know what is in it."""
+FORMAT_VERSION: Final = 1
+"""Of the history, written in each session's meta; a session of a later version is refused with a sentence."""
 
 
 class Meta(BaseModel):

@@ -16,12 +16,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from shared.durable import read_file, replace_file, sync_folder, write_file
-from shared.journal import HISTORY
-from shared.lines import finished_turns, renamed_in_results
 from shared.lock import LOCK
-from shared.meta import META, Meta, read_meta
+from shared.meta import FORMAT_VERSION, HISTORY, META, Meta, read_meta
 from shared.paths import make_private
-from shared.records import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,6 +104,9 @@ class Store:
         if not history.exists():
             return self._create(meta, b"")
         there, here = (f"{folder}/{SPILL}/" for folder in (source, self.folder(meta.session_id)))
+        # Only a fork looks into histories; an agent's first session would wait for this.
+        from shared.lines import finished_turns, renamed_in_results
+
         kept = renamed_in_results(finished_turns(read_file(history)), there, here)
         return self._create(meta, kept, source / SPILL)
 

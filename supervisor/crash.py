@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from shared.journal import HISTORY
+from shared.meta import HISTORY
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,8 @@ from shared.mcp_servers import McpServerList
 class Params(BaseModel):
     """Unknown members are ignored, as the standard wants it; `_meta` among them."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    # Built when a method is first called: the first session/new waits for these imports.
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, defer_build=True)
 
 
 P = TypeVar("P", bound=Params)

@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from shared import faults, frames
 from shared.catalog import default_model
 from shared.channel import UnreliableChannel, bind_router, connect_dealer
-from shared.journal import HISTORY
+from shared.meta import HISTORY
 from shared.paths import config_dir
 from worker.publisher import Publisher
 from worker.requests import ClientRequests

@@ -10,8 +10,7 @@ from uuid import uuid4
 
 from ops.benchmarks.agent import agent, ms_since
 from ops.benchmarks.measure import Benchmark, Sample
-from shared.journal import HISTORY
-from shared.meta import META, Meta
+from shared.meta import HISTORY, META, Meta
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,6 +14,7 @@ from rich.table import Table
 from shared import journal, paths
 from shared.lines import encode
 from shared.lock import SessionHeld, SessionLock
+from shared.meta import HISTORY
 from shared.store import NewerFormat, SessionNotFound, Store
 from supervisor.cli.failure import CommandError
 from supervisor.cli.history_view import show_record
@@ -55,7 +56,7 @@ def list_sessions(cwd: str | None) -> int:
 def show(session_id: str, *, as_json: bool) -> int:
     """Print a session's conversation, or its records as JSON. Raises CommandError."""
     _, folder = _find(session_id)
-    history = folder / journal.HISTORY
+    history = folder / HISTORY
     records, problems, _ = journal.read(history)
     screen = console()
     for record in records:

@@ -17,8 +17,8 @@ import pytest
 from shared.faults import injector
 from shared.journal import Journal, read
 from shared.lines import encode
-from shared.meta import Meta
-from shared.records import FORMAT_VERSION, ToolResultRecord
+from shared.meta import FORMAT_VERSION, Meta
+from shared.records import ToolResultRecord
 from shared.repair import repair
 from shared.store import NewerFormat, SessionNotFound, Store
 from tests.shared.histories import (

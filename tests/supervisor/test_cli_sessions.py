@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared import journal
 from shared.lines import encode
 from shared.lock import SessionLock
-from shared.meta import Meta
+from shared.meta import HISTORY, Meta
 from shared.records import (
     AssistantRecord,
     Record,
@@ -94,7 +93,7 @@ def test_a_title_cannot_steer_the_terminal(
 
 
 def test_show_tells_the_conversation(stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
-    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(encode, TURN)))
+    (stored("s1") / HISTORY).write_bytes(b"".join(map(encode, TURN)))
     assert sessions.show("s1", as_json=False) == 0
     shown = [line for line in capsys.readouterr().out.splitlines() if line]
     assert shown == ["› make it so", "Making it.", '→ bash {"command": "make so"}', "✗ bash failed"]
@@ -103,7 +102,7 @@ def test_show_tells_the_conversation(stored: Callable[..., Path], capsys: pytest
 def test_show_as_json_gives_every_record(
     stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (stored("s1") / journal.HISTORY).write_bytes(b"".join(map(encode, TURN)))
+    (stored("s1") / HISTORY).write_bytes(b"".join(map(encode, TURN)))
     sessions.show("s1", as_json=True)
     kinds = [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()]
     assert kinds == ["user", "assistant", "tool_start", "tool_result", "turn_end"]
@@ -112,7 +111,7 @@ def test_show_as_json_gives_every_record(
 def test_show_tells_what_cannot_be_read_and_shows_the_rest(
     stored: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    history = stored("s1") / journal.HISTORY
+    history = stored("s1") / HISTORY
     history.write_bytes(b"garbage\n" + b"".join(map(encode, TURN)))
     before = history.read_bytes()
     assert sessions.show("s1", as_json=False) == 0
