@@ -18,7 +18,7 @@ from anyio import lowlevel, to_thread
 
 from shared.processes import open_pidfd
 from worker.landlock import start_restricted
-from worker.leftovers import MARKER, Claim
+from worker.leftovers import MARKER, Claim, marking
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -184,7 +184,8 @@ def spawn(
                 start_new_session=True,
             )
 
-        popen = start() if rules is None else start_restricted(rules, start)
+        with marking(token):
+            popen = start() if rules is None else start_restricted(rules, start)
         on_failure.pop_all()
     return Child(
         popen,

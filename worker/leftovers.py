@@ -2,13 +2,15 @@
 
 An orphan of a tool becomes the worker's own child (the worker is a subreaper), and nothing in the
 kernel says whose it was. So each call is known by marks that a process inherits and rarely sheds all
-at once: the session id, a variable in its environment, the pipe its output goes to.
+at once: the session id, a resource limit, a variable in its environment, the pipe its output goes to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +20,10 @@ import psutil
 from shared.processes import children, descendants
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
+_LIMIT: Final = 10
+"""RLIMIT_LOCKS, which Linux has kept without heeding it since 2.4.25; `resource` does not name it."""
 MARKER: Final = "IAC_CODE_CALL"
 """The environment variable that marks what a call started."""
 KEPT: Final = "kept"
@@ -31,7 +35,7 @@ class Claim:
     """What shows that a process is a call's: any one of these suffices."""
 
     token: str
-    """The value of `MARKER` in its environment."""
+    """A number: the value of `MARKER` in its environment, and its soft limit `_LIMIT`."""
     session: int
     """The pid of the call's first process, which leads its session."""
     pipes: frozenset[str]
@@ -46,6 +50,24 @@ class Trees:
     """By token; roots before what is below them."""
     unknown: list[list[psutil.Process]]
     """Trees of roots that bear no call's mark."""
+
+
+@contextlib.contextmanager
+def marking(token: str) -> Iterator[None]:
+    """Give what is started within the limit that marks it as the call's. Not across an await.
+
+    Where there is no such limit, or a lower one is set for good, the other marks must do.
+    """
+    if not sys.platform.startswith("linux"):
+        yield
+        return
+    before = resource.getrlimit(_LIMIT)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(_LIMIT, (int(token), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(_LIMIT, before)
 
 
 def attribute(claims: Collection[Claim], spare: Collection[int] = ()) -> Trees:
@@ -89,6 +111,12 @@ def _owner(root: psutil.Process, claims: Collection[Claim]) -> str | None:
         for claim in claims:
             if claim.session == session:
                 return claim.token
+    # Before the environment, which daemons overwrite for their title in `ps`, and `env -i` empties.
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError):
+            limit = str(resource.prlimit(root.pid, _LIMIT)[0])
+            if any(claim.token == limit for claim in claims):
+                return limit
     with contextlib.suppress(psutil.Error):
         marker = root.environ().get(MARKER)
         if marker == KEPT or any(claim.token == marker for claim in claims):

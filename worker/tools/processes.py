@@ -61,7 +61,10 @@ class Processes:
         self._cancelled: set[Child] = set()
         self._numbers = itertools.count(1)
         self._window: float | None = None
-        """Creation time of the first of the calls that have been running without a pause until now."""
+        """Creation time of the first of the calls that have been running without a pause until now.
+
+        None if a background process was among them: what bears no mark may then be its.
+        """
         self._busy = anyio.Event()
         # Ending processes must not wait for a place among threads that a slow disk holds.
         self._threads = anyio.CapacityLimiter(4)
@@ -108,7 +111,7 @@ class Processes:
         """
         child = spawn(
             argv,
-            f"{os.getpid()}.{next(self._numbers)}",
+            str(os.getpid() << 32 | next(self._numbers)),
             cwd=cwd,
             environment=environment,
             receive=receive,
@@ -118,7 +121,9 @@ class Processes:
             background=background,
             rules=rules,
         )
-        if self._window is None and not background:
+        if background:
+            self._window = None
+        elif not self._children:
             self._window = child.created
         self._children[child.claim.token] = child
         self._busy.set()
@@ -169,8 +174,6 @@ class Processes:
             finally:
                 del self._children[child.claim.token]
                 self._cancelled.discard(child)
-                if not any(not other.background for other in self._children.values()):
-                    self._window = None
                 child.gone.set()
 
     async def _until_gone(self, child: Child) -> None:
@@ -249,8 +252,7 @@ class Processes:
         """What lives of a call; of unmarked processes those that only this call can have started."""
         trees = await self._look(child)
         tree = trees.owned[child.claim.token]
-        others = [other for other in self._children.values() if other is not child and not other.background]
-        if not others and not child.background and self._window is not None:
+        if self._window is not None and len(self._children) == 1:
             for unknown in trees.unknown:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     if unknown[0].create_time() >= self._window:

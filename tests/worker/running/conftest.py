@@ -11,6 +11,8 @@ import pytest
 from shared.processes import become_subreaper, descendants
 from tests.worker.running.watching import open_descriptors
 from worker.tools.base import Access, ToolContext
+from worker.tools.bash import TOOL as BASH
+from worker.tools.bash import BashInput
 from worker.tools.glob import TOOL as GLOB
 from worker.tools.glob import GlobInput
 from worker.tools.grep import TOOL as GREP
@@ -18,9 +20,12 @@ from worker.tools.grep import GrepInput
 from worker.tools.processes import Processes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
 
+    from worker.tools.base import ToolOutput
+
+    Bash = Callable[..., Coroutine[Any, Any, ToolOutput]]
     Search = Callable[..., Awaitable[str]]
 
 
@@ -109,5 +114,17 @@ def grep(context: Callable[..., ToolContext]) -> Search:
             output = await GREP.run(GrepInput(pattern=pattern, **given), made)
         assert not output.is_error
         return output.text
+
+    return run
+
+
+@pytest.fixture
+def bash(context: Callable[..., ToolContext]) -> Bash:
+    """Runs one command; what is not the tool's own input goes to `context`."""
+
+    async def run(command: str, **more: Any) -> ToolOutput:
+        given = {key: more.pop(key) for key in ("timeout", "run_in_background") if key in more}
+        with anyio.fail_after(30):
+            return await BASH.run(BashInput(command=command, **given), context(**more))
 
     return run

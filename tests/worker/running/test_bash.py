@@ -25,24 +25,13 @@ from worker.tools.task_stop import TOOL as TASK_STOP
 from worker.tools.task_stop import TaskStopInput
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from pathlib import Path
 
+    from tests.worker.running.conftest import Bash
     from worker.tools.processes import Processes
 
-    Bash = Callable[..., Awaitable[ToolOutput]]
-
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def bash(context: Callable[..., ToolContext]) -> Bash:
-    async def run(command: str, **more: Any) -> ToolOutput:
-        given = {key: more.pop(key) for key in ("timeout", "run_in_background") if key in more}
-        with anyio.fail_after(30):
-            return await TOOL.run(BashInput(command=command, **given), context(**more))
-
-    return run
 
 
 async def test_output_and_success(bash: Bash) -> None:
