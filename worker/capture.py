@@ -55,29 +55,35 @@ class Capture:
         """Once the spill file is full only the end matters: the last bytes, not worked on."""
         self._skipped = 0
         self._error = ""
+        # What is fed, and what a look at a background task brings to the disk meanwhile.
+        self._turn = anyio.Lock(fast_acquire=True)
 
     async def feed(self, data: bytes) -> None:
         """Take a piece. Short ones are worked on at once, others in a thread."""
-        if self._late is not None:
-            self._add_late(data)
-        elif len(data) > _INLINE or len(self._unwritten) > _BUFFER:
-            await off_loop(self._work, data)
-        else:
-            self._add(self._cleaner.feed(data))
+        async with self._turn:
+            if self._late is not None:
+                self._add_late(data)
+            elif len(data) > _INLINE or len(self._unwritten) > _BUFFER:
+                await off_loop(self._work, data)
+            else:
+                self._add(self._cleaner.feed(data))
         self.changed.set()
 
     async def flush(self) -> None:
         """Bring the spill file up to now."""
-        if self._unwritten:
-            await off_loop(self._write)
+        async with self._turn:
+            if self._unwritten:
+                await off_loop(self._write)
 
     async def finish(self) -> None:
         """Take the rest and close the spill file."""
-        self._add(self._cleaner.finish())
-        await self.flush()
-        if self._fd is not None:
-            await off_loop(os.close, self._fd)
-            self._fd = None
+        async with self._turn:
+            self._add(self._cleaner.finish())
+            if self._unwritten:
+                await off_loop(self._write)
+            if self._fd is not None:
+                fd, self._fd = self._fd, None
+                await off_loop(os.close, fd)
 
     def text(self) -> str:
         """The output so far, bounded, with a marker that says what is missing and where it is."""
@@ -119,7 +125,7 @@ class Capture:
             del self._late[:-_LATE]
 
     def _write(self) -> None:
-        """Blocks; only ever one at a time, as output is fed by one task."""
+        """Blocks; only ever one at a time."""
         data, self._unwritten = self._unwritten, bytearray()
         if not data or self._error or self._late is not None:
             return

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     Receive = Callable[[bytes], Awaitable[None]]
+    Finish = Callable[[], Awaitable[None]]
 
 _PIPE_SIZE: Final = 1 << 20
 _READ_SIZE: Final = 256 * 1024
@@ -60,6 +61,8 @@ class Child:
     time_limit: float | None
     """Seconds."""
     pipes: dict[int, Receive]
+    finish: Finish | None
+    """Awaited when no more output can come, also of a call that was cancelled."""
     changed: anyio.Event = field(default_factory=anyio.Event)
     """Set when it exited or was asked to stop."""
     output_ended: anyio.Event = field(default_factory=anyio.Event)
@@ -77,7 +80,7 @@ class Child:
     """Nobody wants its output any more; it is still read, so that a full pipe does not hold up its end."""
     memory: int | None = None
     failure: Exception | None = None
-    """What its receiver raised."""
+    """What its receiver, or `finish`, raised."""
     ended: Ended | None = None
     _output: int = field(init=False)
 
@@ -146,6 +149,7 @@ def spawn(
     environment: Mapping[str, str],
     receive: Receive,
     receive_errors: Receive | None,
+    finish: Finish | None,
     stdin: int,
     time_limit: float | None,
     background: bool,
@@ -194,4 +198,5 @@ def spawn(
         background,
         time_limit,
         dict(zip(reads, (receive, receive_errors or receive), strict=False)),
+        finish,
     )

@@ -125,6 +125,7 @@ class Bash(Tool[BashInput]):
                     cwd=context.cwd,
                     environment=environment,
                     receive=capture.feed,
+                    finish=capture.finish,
                     timeout=None if args.run_in_background else limit,
                     background=args.run_in_background,
                     rules=confined.rules if confined is not None else None,
@@ -137,7 +138,6 @@ class Bash(Tool[BashInput]):
             showing.start_soon(_show, capture, context)
             ended = await context.processes.wait(child)
             showing.cancel_scope.cancel()
-        await capture.finish()
         text = capture.text()
         notes = sandbox.shortcomings() if sandbox is not None else []
         if confined is not None and text:

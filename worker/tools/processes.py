@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from worker.background import BackgroundTask
-    from worker.child import Receive
+    from worker.child import Finish, Receive
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -98,12 +98,13 @@ class Processes:
         environment: Mapping[str, str],
         receive: Receive,
         receive_errors: Receive | None = None,
+        finish: Finish | None = None,
         stdin: int = subprocess.DEVNULL,
         timeout: float | None = None,
         background: bool = False,
         rules: int | None = None,
     ) -> Child:
-        """Start a process and its supervision; `receive` gets its output as it comes.
+        """Start a process and its supervision; `receive` gets its output as it comes, `finish` ends it.
 
         Without `receive_errors` stderr goes the way of stdout. A `background` process is left its own
         children when it exits. `rules` are of `landlock.ruleset`. Raises OSError, and ValueError for what
@@ -116,6 +117,7 @@ class Processes:
             environment=environment,
             receive=receive,
             receive_errors=receive_errors,
+            finish=finish,
             stdin=stdin,
             time_limit=timeout,
             background=background,
@@ -171,6 +173,11 @@ class Processes:
                         watchers.start_soon(child.read_pipe, fd)
                     await self._until_gone(child)
                     watchers.cancel_scope.cancel()
+                if child.finish is not None:
+                    try:
+                        await child.finish()
+                    except Exception as e:  # noqa: BLE001 - as with what receives: wait() raises it
+                        child.failure = e
             finally:
                 del self._children[child.claim.token]
                 self._cancelled.discard(child)

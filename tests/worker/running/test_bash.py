@@ -287,6 +287,34 @@ async def test_no_zombies_and_no_descriptors_gather(bash: Bash) -> None:
     await until(lambda: all(child.status() != psutil.STATUS_ZOMBIE for child in psutil.Process().children()))
 
 
+async def test_a_spill_file_is_whole_and_closed_when_its_process_has_ended(
+    bash: Bash, context: Callable[..., ToolContext], processes: Processes
+) -> None:
+    fds = open_descriptors()
+    await bash("seq 20000; printf end", run_in_background=True)
+    [task] = processes.background.values()
+    with anyio.fail_after(10):
+        await task.child.gone.wait()
+    assert open_descriptors() <= fds
+    assert (
+        await anyio.Path(task.capture.path).read_text() == "".join(f"{i}\n" for i in range(1, 20001)) + "end"
+    )
+    shown: list[str] = []
+    cancelled = anyio.CancelScope()
+
+    async def run() -> None:
+        with cancelled:
+            await TOOL.run(BashInput(command="seq 90000; sleep 60"), context("cancelled", shown=shown))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await until(lambda: any("90000\n" in text for text in shown))
+        assert open_descriptors() > fds
+        cancelled.cancel()
+    await processes.settle()
+    assert open_descriptors() <= fds
+
+
 async def test_a_background_task_runs_on_and_can_be_seen_and_stopped(
     bash: Bash, context: Callable[..., ToolContext], processes: Processes
 ) -> None:
