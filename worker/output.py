@@ -10,17 +10,11 @@ import re
 from collections import deque
 from typing import Final
 
+from worker.escapes import Escapes
+
 PENDING: Final = 8192
 """Characters of an unfinished line that are held back, so that a carriage return can still take it back."""
 
-_PARTIAL: Final = 4096
-_ANSI: Final = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement (ECMA-48 5.4)
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC and the other strings, ended by BEL or ST
-    r"|\x1b[ -/]+[0-~]"  # character sets
-    r"|\x1b[0-OQ-WYZ\\`-~]"  # two-character functions
-)
-_UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)\Z")
 _OVERSTRUCK: Final = re.compile(r"[^\n\x08]\x08")
 # The lookbehind keeps a long run of returns linear.
 _RETURNS: Final = re.compile(r"(?<!\r)\r+\n")
@@ -41,17 +35,18 @@ class Cleaner:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._escape = ""
+        self._escapes = Escapes()
         self.pending = ""
         """The unfinished last line, as it stands."""
 
     def feed(self, data: bytes | bytearray) -> str:
         """The text that has become final."""
         # bytes.translate finds out in 0.1 ms per MiB that plain text needs no more work.
-        plain = len(data.translate(None, _CONTROL_BYTES)) == len(data) and not self._escape
+        plain = len(data.translate(None, _CONTROL_BYTES)) == len(data)
+        plain = plain and not self._escapes.unfinished and not self._decoder.getstate()[0]
         text = self._decoder.decode(data)
         if not plain:
-            text = self._without_escapes(self._escape + text)
+            text = self._escapes.remove(text)
         text = self.pending + text
         if "\x08" in text:
             text = _OVERSTRUCK.sub("", text)
@@ -69,20 +64,9 @@ class Cleaner:
 
     def finish(self) -> str:
         """The rest, at the end of the output."""
-        text = self.feed(b"") + self.pending + self._decoder.decode(b"", final=True)
-        text += visible(self._escape)
-        self.pending = self._escape = ""
-        return text.rstrip("\r")
-
-    def _without_escapes(self, text: str) -> str:
-        self._escape = ""
-        if "\x1b" in text or "\x9b" in text:
-            text = _ANSI.sub("", text)
-            unfinished = _UNFINISHED.search(text, max(0, len(text) - _PARTIAL))
-            if unfinished:
-                self._escape = unfinished.group()
-                text = text[: unfinished.start()]
-        return text
+        text = self.pending + visible(self._escapes.finish()) + self._decoder.decode(b"", final=True)
+        self.pending = ""
+        return _collapse(text).rstrip("\r")
 
 
 def visible(text: str) -> str:

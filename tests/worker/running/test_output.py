@@ -35,20 +35,63 @@ def cleaned(*pieces: bytes) -> str:
         (b"\xc2\x9b31mred \xc2\x85\n", "red \ufffd\n"),
         (b"no newline", "no newline"),
         (b"unfinished \x1b[3", "unfinished ␛[3"),
+        (b" 1%\r\x1b[3", "␛[3"),
+        (b"\x1b]0;a title\nof two lines\x07a\n", "a\n"),
+        (b"\x1b]0;a title without end\na\n", "␛]0;a title without end\na\n"),
     ],
 )
 def test_output_is_shown_as_a_terminal_would_leave_it(output: bytes, text: str) -> None:
     assert cleaned(output) == text
 
 
-@given(
-    st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\x1b[1m", b"\x1b]0;t\x07", b"\xc3\xa9", b"\0"])),
-    st.data(),
+# fmt: off
+_PARTS = (
+    b"a", b"\r", b"\n", b"\0", b"\xff", b"\xc2", b"\xc3\xa9", b"\xc2\x85", b"\x1b", b"\x1b]", b"\x1b_G",
+    b"\x1b[1m", b"\xc2\x9b1m", b"\x1b(B", b"\x1b7", b"\x1b]0;t\x07", b"\x1b]8;;x\x1b\\", b"\x1bP1q~\x1b\\",
 )
+# fmt: on
+
+
+@given(st.lists(st.sampled_from(_PARTS)), st.data())
 def test_output_reads_the_same_in_whatever_pieces_it_comes(parts: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(parts)
-    cut = data.draw(st.integers(0, len(whole)))
-    assert cleaned(whole[:cut], whole[cut:]) == cleaned(whole)
+    first, second = sorted(data.draw(st.integers(0, len(whole))) for _ in range(2))
+    assert cleaned(whole[:first], whole[first:second], whole[second:]) == cleaned(whole)
+
+
+@pytest.mark.parametrize("size", [1, 100, 5000, 1_000_000])
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        b"\x1b]1337;File=inline=1:%s\x07" % (b"QUJD" * 30_000),
+        b"\x1b]1337;File=inline=1:%s\x1b\\" % (b"QUJD" * 19 + b"\n") * 500,
+        b"\x1bP0;1q%s\x1b\\" % ((b"#0" + b"~" * 200 + b"-\n") * 200),
+        b"\x1b_Gf=100;%s\x1b\\" % (b"QUJD" * 2000),
+        b"\x1b]52;c;%s\x07" % (b"QUJD" * 2000),
+    ],
+    ids=["iterm", "iterm-lines", "sixel", "kitty", "clipboard"],
+)
+def test_an_image_in_the_output_is_not_shown_as_its_bytes(sequence: bytes, size: int) -> None:
+    output = b"before\n" + sequence + b"after\x1b[1m!\n"
+    assert cleaned(*(output[at : at + size] for at in range(0, len(output), size))) == "before\nafter!\n"
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize("next_line", [b"\nthe next line\n", b"\x1b[1m\nthe next line\n"])
+def test_a_long_string_without_end_costs_no_other_line(size: int, next_line: bytes) -> None:
+    output = b"\x1b]0;start" + b"x" * 9000 + next_line
+    text = cleaned(*(output[at : at + size] for at in range(0, len(output), size)))
+    assert text.startswith("␛]0;startxxx")
+    assert text.endswith(" characters left out of an escape sequence without end]\nthe next line\n")
+
+
+def test_an_image_without_end_is_not_awaited_for_ever() -> None:
+    pieces = [b"\x1b]1337;File=inline=1:", *[b"QUJD" * 250_000] * 18, b"\nthe next line\n"]
+    text = cleaned(*pieces)
+    assert text.startswith("␛]1337;File=inline=1:QUJD")
+    assert text.endswith("QUJD\nthe next line\n")
+    assert len(text) < 3_000_000
+    assert "left out of an escape sequence without end" in cleaned(*pieces[:10])
 
 
 @given(st.lists(st.binary(max_size=200)))
