@@ -30,4 +30,9 @@ def describe_exit(ended: Ended) -> str:
     try:
         return f"exit {code} ({signal.Signals(code - 128).name})"
     except ValueError:
-        return f"exit {code}"
+        if ended.returncode >= 0:
+            return f"exit {code}"
+    # Only the first and the last real-time signal have names, as in kill(1).
+    number = -ended.returncode
+    above = number - signal.SIGRTMIN
+    return f"exit {code} ({f'SIGRTMIN+{above}' if above > 0 else f'signal {number}'})"

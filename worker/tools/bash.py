@@ -37,8 +37,12 @@ _ENVIRONMENT: Final = {
     "AWS_PAGER": "",
     # `true` takes a message as git proposes it (amend, merge, rebase) and fails on an empty one.
     **dict.fromkeys(("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR"), "true"),
+    # Editors set programs that ask in a window of theirs. Empty is not the same as unset: git would go on
+    # to its setting core.askPass, and an ssh that does not know _REQUIRE to a path it was built with.
+    **dict.fromkeys(("GIT_ASKPASS", "SSH_ASKPASS"), ""),
     "GIT_TERMINAL_PROMPT": "0",
     "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
     "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
     "TF_INPUT": "0",

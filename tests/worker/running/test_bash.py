@@ -50,6 +50,10 @@ async def test_output_and_success(bash: Bash) -> None:
         ("kill -SEGV $$", "[exit 139 (SIGSEGV)]", 139),
         ("no-such-program-here", "[exit 127]", 127),
         ("exit 255", "[exit 255]", 255),
+        ("exit 163", "[exit 163]", 163),
+        ("kill -34 $$", "[exit 162 (SIGRTMIN)]", 162),
+        ("kill -35 $$", "[exit 163 (SIGRTMIN+1)]", 163),
+        ("kill -63 $$", "[exit 191 (SIGRTMIN+29)]", 191),
     ],
 )
 async def test_exit_codes_and_signals_are_told(bash: Bash, command: str, told: str, code: int) -> None:
@@ -82,6 +86,24 @@ async def test_programs_neither_page_nor_ask_nor_colour(bash: Bash) -> None:
     assert told["MINE"] == "kept"
     assert "FORCE_COLOR" not in told
     assert "CI" not in told
+
+
+@pytest.mark.parametrize("asked_by", ["GIT_ASKPASS", "SSH_ASKPASS", "core.askPass"])
+async def test_git_does_not_ask_in_a_window(bash: Bash, folder: Path, asked_by: str) -> None:
+    asker = folder / "ask"
+    await anyio.Path(asker).write_text('#!/bin/sh\ntouch "$0.asked"\necho secret\n')
+    await anyio.Path(asker).chmod(0o755)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    git = "git"
+    if asked_by == "core.askPass":
+        git = f"git -c core.askPass={asker}"
+    else:
+        environment[asked_by] = str(asker)
+    command = f"printf 'protocol=https\\nhost=example.org\\n\\n' | {git} credential fill"
+    output = await bash(command, environment=environment)
+    assert "terminal prompts disabled" in output.text
+    assert output.raw["exitCode"] == 128
+    assert not await anyio.Path(f"{asker}.asked").exists()
 
 
 @pytest.mark.parametrize(
