@@ -11,6 +11,7 @@ import anyio
 import psutil
 import pytest
 
+from shared.processes import become_subreaper
 from shared.settings import HookSettings
 from worker import events as ev
 from worker.hooks import Hooks
@@ -105,6 +106,7 @@ async def test_a_hook_after_a_tool_sees_its_result(tmp_path: Path) -> None:
 
 
 async def test_what_a_hook_started_ends_with_it(tmp_path: Path) -> None:
+    become_subreaper()  # as a worker is: what was signalled can then be awaited
     async with Processes() as processes:
         told = Told(processes, tmp_path, turn_end=[{"command": "sleep 600 & echo $! > pid"}])
         await told.hooks.turn_end("end_turn")
