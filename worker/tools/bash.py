@@ -109,12 +109,13 @@ class Bash(Tool[BashInput]):
         """Start the shell, and unless it goes to the background wait for it."""
         capture = Capture(spill_path(context.session_dir, context.call_id))
         limit = min(args.timeout or DEFAULT_TIMEOUT, context.processes.longest)
-        environment = {k: v for k, v in context.environment.items() if k not in _WITHOUT} | _ENVIRONMENT
+        ours = _ENVIRONMENT | _of_git(context.environment.get("GIT_CONFIG_COUNT", ""))
+        environment = {k: v for k, v in context.environment.items() if k not in _WITHOUT} | ours
         sandbox, confined = context.sandbox, None
         unconfined = args.unsandboxed or sandbox is None or not sandbox.active
         show = context.show_terminal
         if show is not None and unconfined and not args.run_in_background:
-            ran = await run_in_terminal([_SHELL, "-c", args.command], _ENVIRONMENT, limit, context, show)
+            ran = await run_in_terminal([_SHELL, "-c", args.command], ours, limit, context, show)
             if ran is not None:
                 return _result(*ran, limit, context.processes.longest, [])
         try:
@@ -157,6 +158,17 @@ async def _show(capture: Capture, context: ToolContext) -> None:
         await capture.changed.wait()
         capture.changed = anyio.Event()
         await context.progress(capture.text())
+
+
+def _of_git(count: str) -> dict[str, str]:
+    """A setting of git beside the `count` that the environment has: a project may hold a folder that is a
+    repository by its contents, whose settings run programs, and `git status` in it looks harmless."""
+    number = int(count) if count.isdecimal() else 0
+    return {
+        "GIT_CONFIG_COUNT": str(number + 1),
+        f"GIT_CONFIG_KEY_{number}": "safe.bareRepository",
+        f"GIT_CONFIG_VALUE_{number}": "explicit",
+    }
 
 
 def _to_background(

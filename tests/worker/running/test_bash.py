@@ -106,6 +106,26 @@ async def test_git_does_not_ask_in_a_window(bash: Bash, folder: Path, asked_by: 
     assert not await anyio.Path(f"{asker}.asked").exists()
 
 
+async def test_a_folder_that_only_looks_like_a_repository_runs_nothing(bash: Bash, folder: Path) -> None:
+    evil = anyio.Path(folder / "evil")
+    for inner in ("objects", "refs", "tree"):
+        await (evil / inner).mkdir(parents=True)
+    await (evil / "HEAD").write_text("ref: refs/heads/main\n")
+    await (evil / "config").write_text(
+        f'[core]\nbare = false\nworktree = "tree"\nfsmonitor = "touch {folder}/ran; true"\n'
+    )
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "user.name",
+        "GIT_CONFIG_VALUE_0": "Mine",
+    }
+    output = await bash("git config user.name; cd evil && git status", environment=environment)
+    assert "Mine" in output.text
+    assert not await anyio.Path(folder / "ran").exists()
+    assert "safe.bareRepository" in output.text
+
+
 @pytest.mark.parametrize(
     "command",
     [
