@@ -112,7 +112,8 @@ async def test_a_folder_that_only_looks_like_a_repository_runs_nothing(bash: Bas
         await (evil / inner).mkdir(parents=True)
     await (evil / "HEAD").write_text("ref: refs/heads/main\n")
     await (evil / "config").write_text(
-        f'[core]\nbare = false\nworktree = "tree"\nfsmonitor = "touch {folder}/ran; true"\n'
+        '[core]\nrepositoryformatversion = 0\nbare = false\nworktree = "tree"\n'
+        f'fsmonitor = "touch {folder}/ran; true"\n'
     )
     environment = {
         "PATH": os.environ["PATH"],
