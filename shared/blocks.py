@@ -116,7 +116,9 @@ def _reply_block(block: Block) -> Block | None:
         # Signed as it is: changed by a letter, it is refused.
         signed = _filled(block.get("signature")) and isinstance(block.get("thinking"), str)
         return block if signed and is_plain(block) else None
-    return block if _filled(block.get("data")) else None
+    if kind == "redacted_thinking":
+        return block if _filled(block.get("data")) else None
+    return None
 
 
 def _filled(value: Any) -> bool:

@@ -15,7 +15,7 @@ from uuid import uuid4
 from shared.blocks import unique_ids
 from shared.records import AssistantRecord
 from worker import events as ev
-from worker.compaction import compact, used_tokens
+from worker.compaction import compact
 from worker.models.base import (
     ModelError,
     ModelRequest,
@@ -26,6 +26,7 @@ from worker.models.base import (
     ThinkingLevel,
     Usage,
 )
+from worker.retry_notice import RetryNotice
 from worker.steps import AskModel, Done, RunCalls, next_step
 
 if TYPE_CHECKING:
@@ -51,21 +52,6 @@ class Brain:
 
 
 @dataclass
-class Retries:
-    """Tells the user of one request's retries, once."""
-
-    emit: Callable[[ev.Event], Awaitable[None]]
-    _told: bool = False
-
-    async def tell(self, retry: Retrying) -> None:
-        """It failed and will be sent again."""
-        if not self._told:
-            self._told = True
-            text = f"\n[{retry.reason} Trying again in {retry.delay:.0f} s.]\n"
-            await self.emit(ev.Error(text))
-
-
-@dataclass
 class AgentLoop:
     """One turn's loop over one history.
 
@@ -83,6 +69,7 @@ class AgentLoop:
     """Thinking of the reply that is streaming."""
     message_id: str = ""
     _compacted: bool = False
+    """Once a turn: a summary that is still too long would not get shorter by another."""
 
     async def run(self) -> str:
         """Run the turn to its end; returns ACP's stop reason. Raises ModelError, HistoryError."""
@@ -98,8 +85,7 @@ class AgentLoop:
     async def _ask(self) -> None:
         brain = await self.think()
         context = self.history.context(brain.entry.window)
-        context.fit()
-        begins = not any(record.kind == "assistant" for record in self.history.of_turn(self.turn_id))
+        begins = self.history.records[-1].kind == "user"
         full = context.is_full if begins else context.is_at_brim
         # Where the prompt alone is too long, a summary of all else would not help.
         helps = not context.prompt_fills_it(self.turn_id)
@@ -117,18 +103,18 @@ class AgentLoop:
     async def _summarize(self, brain: Brain, why: str) -> bool:
         """Whether that made the conversation shorter. Raises ModelError where it may be different later."""
         try:
-            done = await compact(self.history, brain, "", Retries(self.emit).tell, self.turn_id)
+            done = await compact(self.history, brain, "", RetryNotice(self.emit).tell, self.turn_id)
         except ModelError as e:
             if e.passing or e.auth:
                 raise
             # The turn goes on with the conversation as it is, and tells its own error if it cannot.
             log.warning("no summary: %s", e)
             done = None
-        # It would not get shorter by trying again.
-        self.history.compaction_failed = done is None
-        if done is not None:
-            await self.emit(ev.Compaction(f"\n[The conversation was summarized {why}.]\n"))
-        return done is not None
+        if done is None:
+            self.history.compaction_failed = True
+            return False
+        await self.emit(ev.Compaction(f"\n[The conversation was summarized {why}.]\n"))
+        return True
 
     async def _stream(self, brain: Brain) -> None:
         window = brain.entry.window
@@ -140,7 +126,7 @@ class AgentLoop:
             max_tokens=self.history.context(window).output_limit(brain.entry.max_output),
             thinking=brain.thinking,
         )
-        retries = Retries(self.emit)
+        notice = RetryNotice(self.emit)
         self.message_id = uuid4().hex
         self._forget_partial()
         async with aclosing(brain.model.stream(request)) as items:
@@ -156,11 +142,11 @@ class AgentLoop:
                         # What came of the failed attempt is not the message: the next has its own id.
                         self._forget_partial()
                         self.message_id = uuid4().hex
-                        await retries.tell(item)
+                        await notice.tell(item)
                     case Reply():
                         await self._record(brain, item)
         await self.emit(
-            ev.UsageChanged(used_tokens(self.history.records), window, cost(self.history, brain.entry))
+            ev.UsageChanged(self.history.context(window).tokens, window, cost(self.history, brain.entry))
         )
 
     async def _record(self, brain: Brain, reply: Reply) -> None:

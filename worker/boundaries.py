@@ -40,8 +40,7 @@ def sensitive(resolved: Path, *, write: bool = False) -> str | None:
     Sensitive is what holds secrets, and what runs by itself, by name or as a copy of such a file. Names are
     compared without case, since some file systems do. Terraform state counts (it holds secrets in the
     clear); `.env.example` and its like do not, nor do public keys, nor the `spill` folders in which sessions
-    leave long outputs. What a `write` can turn into settings of git's asks only then, and is looked for on
-    the disk too.
+    leave long outputs. What a `write` can turn into settings of git's asks only then. Touches the disk.
     """
     parts = tuple(part.lower() for part in resolved.parts)
     changed = _of_git(resolved, parts) if write else None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from shared.commands import COMMANDS
 from shared.records import ClearRecord
-from worker.agent_loop import Retries
-from worker.compaction import compact, used_tokens
+from worker.compaction import compact
+from worker.retry_notice import RetryNotice
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -65,9 +65,10 @@ class Commands:
                 await self.history.write(ClearRecord(**self.history.stamp()))
                 return "The conversation was cleared. The session and its files stay as they are."
             case "compact":
-                before = used_tokens(self.history.records)
-                retries = Retries(self.publisher.publish)
-                done = await compact(self.history, await self.think(), command.argument, retries.tell)
+                brain = await self.think()
+                before = self.history.context(brain.entry.window).tokens
+                notice = RetryNotice(self.publisher.publish)
+                done = await compact(self.history, brain, command.argument, notice.tell)
                 if done is None:
                     return "There is no summary that is whole and shorter; the conversation is as it was."
                 size = len(done.summary)
@@ -84,7 +85,8 @@ class Commands:
 
     async def _status(self) -> str:
         brain = await self.think()
-        used, window = used_tokens(self.history.records), brain.entry.window
+        window = brain.entry.window
+        used = self.history.context(window).tokens
         spent = [reply.usage for reply in self.history.replies()]
         return "\n".join(
             (

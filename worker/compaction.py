@@ -17,9 +17,8 @@ from worker.models.base import ModelError, ModelRequest, Reply, Retrying
 from worker.transcript import transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from shared.records import Record
     from worker.agent_loop import Brain
     from worker.history import History
 
@@ -39,16 +38,6 @@ _LONGEST: Final = 16_000
 """Tokens of a summary."""
 
 
-def used_tokens(records: Sequence[Record]) -> int:
-    """Tokens in the context as the API counted them for the newest reply; 0 after a compaction or clear."""
-    for record in reversed(records):
-        if record.kind in ("compaction", "clear"):
-            return 0
-        if record.kind == "assistant" and record.usage:
-            return record.usage.get("input", 0) + record.usage.get("output", 0)
-    return 0
-
-
 async def compact(
     history: History, brain: Brain, focus: str, told: Told, prompt_of: str = ""
 ) -> CompactionRecord | None:
@@ -57,13 +46,11 @@ async def compact(
     `focus` is what the summary should keep above all, `prompt_of` a turn whose prompt stays word for word.
     Raises ModelError, HistoryError.
     """
-    turn = history.of_turn(prompt_of)
-    prompt = next((record for record in turn if record.kind == "user"), None)
-    model, window = brain.entry.id, brain.entry.window
-    if prompt is not None and not any(record.kind == "assistant" for record in turn):
+    model, window, records = brain.entry.id, brain.entry.window, history.records
+    prompt = next((record for record in history.of_turn(prompt_of) if record.kind == "user"), None)
+    if prompt is not None and records[-1] is prompt:
         # The turn begins with it: it is not to be answered yet, but what came before it to be summarized.
-        past = to_messages(_before(history.records, prompt), model)
-        messages = cut_results(past, history.context(window).limits)
+        messages = cut_results(to_messages(records[:-1], model), history.context(window).limits)
         before = len(to_json(messages))
     else:
         messages = history.messages(model, window)
@@ -81,10 +68,6 @@ async def compact(
     )
     await history.write(record)
     return record
-
-
-def _before(records: Sequence[Record], prompt: Record) -> Sequence[Record]:
-    return records[: next(n for n in range(len(records) - 1, -1, -1) if records[n] is prompt)]
 
 
 async def _asked_in_it(brain: Brain, messages: list[dict[str, Any]], ask: str, told: Told) -> str | None:

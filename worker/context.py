@@ -24,13 +24,15 @@ BRIM: Final = 0.9
 ROOMY: Final = 0.5
 """Of the window: results are shrunk down to this, or as far as it goes."""
 KEPT: Final = 0.25
-"""Of the window: the newest results stay whole below the brim, so far as they take no more. Those that the
-model has not seen yet do in any case."""
+"""Of the window: the newest results stay whole below the brim as long as together they take no more than
+this; those that the model has not seen yet always do."""
 SHRUNK: Final = 400
 """Octets that are left of an older result, half from each end."""
 LONGEST_RESULT: Final = 400_000
-"""Octets; in a small window fewer, so that no single result fills it."""
+"""Octets; but no more than the window has tokens, so that no single result fills it."""
 LEAST_OUTPUT: Final = 1024
+_PROMPT: Final = 8_000
+"""Tokens: for the system prompt and the tools."""
 _OCTETS_A_TOKEN: Final = 3
 """To count on the safe side: English prose has four, code and JSON three, a Chinese character is three."""
 _OCTETS_FREED: Final = 4
@@ -71,7 +73,7 @@ class Context:
 
     @property
     def is_full(self) -> bool:
-        """The conversation should begin anew with a summary when its turn is over."""
+        """The conversation should begin anew with a summary before its next turn."""
         return self.tokens > FULL * self.window
 
     @property
@@ -142,7 +144,8 @@ class Context:
 
         In steps, since a thinking budget follows it, and each change of that costs the cache.
         """
-        left = min(self.window - self.tokens, self.window // 2)
+        # The system prompt and the tools are in no estimate before the first reply.
+        left = self.window - self.tokens - min(self.window // 2, _PROMPT)
         return most if most <= left else max(1 << max(left, 1).bit_length() - 1, LEAST_OUTPUT)
 
 
@@ -165,11 +168,12 @@ def cut_results(messages: list[dict[str, Any]], limits: dict[str, int]) -> list[
 
 
 def shortened(text: str, limit: int) -> str:
-    """Both ends of a text of more than `limit` characters, with a mark between them."""
+    """Both ends of a text of more than `limit` characters, with a mark between them that comes on top."""
     if len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out to save context]\n{text[-half:]}"
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[{left_out} characters left out to save context]\n{text[len(text) - half :]}"
 
 
 def _octets(text: str) -> int:

@@ -34,19 +34,18 @@ class Conversation:
         self._last: list[dict[str, Any]] = []
 
     def context(self, records: Sequence[Record], window: int) -> Context:
-        """How full a window of so many tokens is with these records."""
+        """How full a window of so many tokens is with these records, cut to go into it."""
         if self._context.window != window:
             self._context, self._counted = Context(window), 0
         for record in records[self._counted :]:
             self._context.add(record)
         self._counted = len(records)
+        self._context.fit()
         return self._context
 
     def messages(self, records: Sequence[Record], model: str, window: int) -> list[dict[str, Any]]:
         """What `to_messages` gives for these records, cut to fit into a window of so many tokens."""
-        context = self.context(records, window)
-        context.fit()
-        return cut_results(self._whole(records, model), context.limits)
+        return cut_results(self._whole(records, model), self.context(records, window).limits)
 
     def _whole(self, records: Sequence[Record], model: str) -> list[dict[str, Any]]:
         if model != self._model or _replaced(records[self._settled :]):

@@ -82,6 +82,7 @@ def exclude(pattern: str) -> Selection:
 
     A pattern that ends in a slash names folders only.
     """
+    # In any case, as that finds what cannot be read.
     named = "|".join(
         expression(_parts(one.rstrip("/"))) + ("/" if one.endswith("/") else r"(?:/|\Z)")
         for one in _expand(pattern)

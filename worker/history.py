@@ -103,7 +103,7 @@ class History:
         self._writing = anyio.Lock()
         self._unsaved = False
         self.compaction_failed = False
-        """A summary did not get shorter than what it was to replace."""
+        """No summary of what is there now is to be had."""
         self._held = _Held()
 
     @property
@@ -186,6 +186,8 @@ class History:
             except OSError as e:
                 raise HistoryError.of(e, "written") from e
         self._held.add(records)
+        if any(record.kind in ("compaction", "clear") for record in records):
+            self.compaction_failed = False
         self._written(len(records))
 
     def close(self) -> None:
@@ -202,7 +204,7 @@ class History:
         return self._held.conversation.messages(self.records, model, window)
 
     def context(self, window: int) -> Context:
-        """How full a window of so many tokens is."""
+        """How full a window of so many tokens is, with what is cut for the next request."""
         return self._held.conversation.context(self.records, window)
 
     def replies(self) -> Sequence[AssistantRecord]:

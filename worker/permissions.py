@@ -68,6 +68,8 @@ class Call:
     """Of a tool that is not `read_only`: this call has no side effects."""
     swept: str | None = None
     """A guarded file that a command only reads, and does not name, as a sentence."""
+    guarded: Mapping[Access, str] = field(default_factory=dict)
+    """Why accesses ask even inside the roots: see `boundaries.sensitive`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ def call_of(tool: Tool[ToolInput], args: ToolInput, cwd: Path) -> Call:
         crosses,
         tool.changes_nothing(args),
         swept,
+        {one: reason for one in accesses if (reason := sensitive(one.path, write=one.write)) is not None},
     )
 
 
@@ -200,7 +203,7 @@ def _crossed(call: Call, policy: Policy) -> str | None:
         if not access.write and is_skill(access.path, policy.skills):
             continue
         verb = "writes to" if access.write else "reads"
-        reason = sensitive(access.path, write=access.write)
+        reason = call.guarded.get(access)
         if reason is not None:
             guarded.append(f"{call.tool} {verb} {access.path}, which {reason}.")
         elif (

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _OCTETS: Final = 100_000
 """Of one search's results, as a model should read."""
 _REPOSITORIES: Final = (".git", ".jj")
+"""What ripgrep (15) takes for a repository's root, where it looks no further up for ignore files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,10 @@ def start_at(named: Path, context: ToolContext) -> Start:
 
 
 def _rules(folder: Path, cwd: Path) -> tuple[str, ...]:
-    """In a repository they are git's, which end at its root. Elsewhere a `.gitignore` counts all the same.
+    """Ignore files count as git has them, up to the repository's root.
 
-    But none above the working directory: a person's home may ignore all that is in it.
+    Outside of one a `.gitignore` counts all the same, but none above the working directory: a person's home
+    may ignore all that is in it.
     """
     above = (folder, *folder.parents)
     if any(os.path.exists(at / name) for at in above for name in _REPOSITORIES):

@@ -18,7 +18,7 @@ COPY: Final = re.compile(
     r"|(.+?)[._-](?:bak|backup|bkp|copy|local|new|old|orig|original|prev|save|saved|sw[a-z]|temp|tmp)\.?\d*"
     r"|(.+?) (?:copy(?: \d+)?|\(copy\)|\(\d+\))"
 )
-"""Names that editors, package managers and people give to a copy of a file; the one group is its own name."""
+"""Names that editors, package managers and people give to copies; the group that matched is the original."""
 
 _DATA: Final = ("cfg", "conf", "csv", "env", "ini", "json", "properties", "toml", "txt", "xml", "yaml", "yml")
 """Ends of names of files that hold data; a `secrets.py` is code that handles them."""

@@ -25,7 +25,7 @@ REPEATS_ENDED: Final = 8
 _LONGEST_ROUND: Final = 3
 """Replies that are looked at as one when they come again in the same order."""
 _WITH_CHANGES: Final = 4
-"""A call that gives something else each time may be made so many times as often: it waits for something."""
+"""Calls whose results differ each time may be made so many times as often: they wait for something."""
 
 _CUT: Final = ("max_tokens", "model_context_window_exceeded")
 _STOP_REASONS: Final = {
@@ -47,14 +47,15 @@ class RunCalls:
 
     `cut`: the reply ended at the output limit, so the last call may be half of what was meant.
     `refused`: the service broke the reply off, and its calls are not to be run.
-    `repeated`: how often in a row these very calls were made, themselves included.
+    `told`: the model is told that it makes the same calls again and again. `over`: the turn ends for that.
     """
 
     calls: list[dict[str, Any]]
     malformed: dict[str, str]
     cut: bool
     refused: bool
-    repeated: float
+    told: bool
+    over: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +79,13 @@ def next_step(turn: Sequence[Record]) -> Step:
         results = {record.call_id: record for record in turn if isinstance(record, ToolResultRecord)}
         open_calls = [call for call in calls if call["id"] not in results]
         refused, repeated = last.stop_reason == "refusal", _repeats(replies, results)
+        over = any(times >= REPEATS_ENDED for times in repeated)
         if open_calls:
-            return RunCalls(open_calls, last.malformed, last.stop_reason in _CUT, refused, repeated)
+            told = REPEATS_TOLD in repeated
+            return RunCalls(open_calls, last.malformed, last.stop_reason in _CUT, refused, told, over)
         if refused:
             return Done("refusal")
-        if repeated >= REPEATS_ENDED:
+        if over:
             return Done("max_turn_requests")
         cut = sum(bool(tool_uses(reply)) and reply.stop_reason in _CUT for reply in replies)
         if cut > MAX_CUT_REPLIES:
@@ -99,14 +102,13 @@ def tool_uses(reply: AssistantRecord) -> list[dict[str, Any]]:
     return [block for block in reply.blocks if block.get("type") == "tool_use"]
 
 
-def _repeats(replies: list[AssistantRecord], results: Mapping[str, ToolResultRecord]) -> float:
+def _repeats(replies: list[AssistantRecord], results: Mapping[str, ToolResultRecord]) -> list[float]:
+    """How often in a row the last calls were made, by several ways to count; whole where a round is whole."""
     made = [[(call.get("name"), call.get("input")) for call in tool_uses(reply)] for reply in replies]
     # Those of the last reply do not count: it is judged before it has any.
     shown = [_shown(reply, results) for reply in replies[:-1]]
     same = sum(1 for _ in takewhile(lambda calls: calls == made[-1], reversed(made)))
-    return max(
-        same / _WITH_CHANGES, *(_rounds(made, shown, length) for length in range(1, _LONGEST_ROUND + 1))
-    )
+    return [same / _WITH_CHANGES, *(_rounds(made, shown, length) for length in range(1, _LONGEST_ROUND + 1))]
 
 
 def _shown(reply: AssistantRecord, results: Mapping[str, ToolResultRecord]) -> list[Any]:
@@ -114,7 +116,7 @@ def _shown(reply: AssistantRecord, results: Mapping[str, ToolResultRecord]) -> l
     return [result.content for call in tool_uses(reply) if (result := results.get(call["id"]))]
 
 
-def _rounds(made: Sequence[Any], shown: Sequence[Any], length: int) -> int:
+def _rounds(made: Sequence[Any], shown: Sequence[Any], length: int) -> float:
     """How often in a row the last `length` replies made the same calls and saw the same."""
     back = 0
     last = len(made) - 1
@@ -122,4 +124,4 @@ def _rounds(made: Sequence[Any], shown: Sequence[Any], length: int) -> int:
         if made[at] != made[at + length] or (at + length < last and shown[at] != shown[at + length]):
             break
         back += 1
-    return 1 + back // length
+    return 1 + back / length

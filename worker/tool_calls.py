@@ -18,7 +18,6 @@ from worker import events as ev
 from worker.audit import subject_of
 from worker.permissions import Policy, call_of, decide, grant_scope, parse_outcome, permission_options
 from worker.results import record_result
-from worker.steps import REPEATS_ENDED, REPEATS_TOLD
 from worker.tools import describe_invalid_input, run_tool
 from worker.tools.base import ToolOutput
 from worker.updates import parent_meta, text_content
@@ -125,12 +124,10 @@ class ToolCalls:
             tool = await self.find(name)
         args: ToolInput | None = None
         refusal: str | None = None
-        if step.repeated >= REPEATS_ENDED:
+        if step.over:
             refusal = "Not run: the same call was made again and again. The turn ends here."
         elif step.refused:
-            refusal = (
-                "Not run: the service broke the reply off after this call, so the model may not want it."
-            )
+            refusal = "Not run: the service refused the reply that this call is part of."
         elif step.cut and call is step.calls[-1]:
             refusal = (
                 "Not run: the reply reached the output limit within this call, so its input may be cut. "
@@ -150,7 +147,7 @@ class ToolCalls:
         if tool is not None and args is not None:
             judged = await self._judged(tool, args)
             decision = decide(judged, self.policy())
-        note = REPEATED.format(name=name) if step.repeated == REPEATS_TOLD else ""
+        note = REPEATED.format(name=name) if step.told else ""
         alone = len(step.calls) == 1
         return Planned(call_id, name, raw_input, tool, args, judged, decision, refusal, note, alone)
 

@@ -16,14 +16,14 @@ _LONGEST: Final = 2000
 
 
 def transcript(messages: Sequence[dict[str, Any]], octets: int) -> str:
-    """What was said, called and answered, in order, in no more than so many octets; the middle goes first."""
+    """What was said, called and answered, in order and in about so many octets; the middle goes first."""
     said = "\n\n".join(
         shortened(text, _LONGEST)
         for message in messages
         for block in message["content"]
         if (text := _told(message["role"], block))
     )
-    return shortened(said, octets if said.isascii() else octets // 3)
+    return shortened(said, octets if said.isascii() else octets // 4)
 
 
 def _told(role: str, block: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 _CANCELLED_HOOKS = 0.5
 """Seconds for the hooks of a turn that was cancelled: the front waits for its answer."""
-COMMAND_CANCELLED = "Cancelled."
+_COMMAND_CANCELLED = "Cancelled."
 NOT_BEGUN = "Not run: the user cancelled the turn before this call began."
 INTERRUPTED_SHOWN = "The call was interrupted: the session's process ended. It may have had effect."
 
@@ -68,7 +68,7 @@ class Work:
     """Runs it; returns what the user is told. None: it stands for a message to the model, and has put that
     into `blocks`."""
     typed: str = ""
-    """The command."""
+    """What was typed, if it is a command; else empty."""
     ready: Callable[[], Awaitable[None]] | None = None
     """Waits a little for what is still starting."""
     turn_end: Callable[[str], Awaitable[None]] | None = None
@@ -157,7 +157,7 @@ class Turn:
         if work.ready is not None:
             await work.ready()
         asked = any(record.kind == "user" for record in known)
-        if work.command is not None and not asked and await self._run_command(work, work.command, known):
+        if work.command is not None and not asked and await self._run_command(work, known):
             return "end_turn"
         if not known:
             await self._begin(work)
@@ -171,14 +171,13 @@ class Turn:
                 UserRecord(**self._history.stamp(), turn_id=self.id, blocks=work.blocks)
             )
 
-    async def _run_command(
-        self, work: Work, command: Callable[[], Awaitable[str | None]], known: Sequence[Record]
-    ) -> bool:
+    async def _run_command(self, work: Work, known: Sequence[Record]) -> bool:
         """Whether that was all; else the model is to be asked."""
+        assert work.command is not None
         if not any(record.kind == "command" for record in known):
             await self._history.mend()
             try:
-                output = await command()
+                output = await work.command()
             except ModelError as e:
                 await self._record_command(work.typed, str(e))
                 raise
@@ -198,7 +197,7 @@ class Turn:
         if not self._history.of_turn(self.id):
             await self._begin(work)
             if work.typed and not work.blocks:
-                await self._record_command(work.typed, COMMAND_CANCELLED)
+                await self._record_command(work.typed, _COMMAND_CANCELLED)
         loop = work.loop
         text = "".join(loop.partial)
         if text.strip():

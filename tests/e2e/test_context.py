@@ -34,10 +34,6 @@ def calls(folder: Path, number: int, octets: int) -> Iterator[str]:
         yield f'@tool read_file {{"path": "f{n}"}}\n@text round {n}'
 
 
-def requests(r: Rig, since: int) -> list[Any]:
-    return r.double.requests[since:]
-
-
 def prompts(request: Any) -> str:
     return json.dumps([m for m in request.body["messages"] if m["role"] == "user"])
 
@@ -49,7 +45,7 @@ async def test_old_results_shrink_in_a_turn_that_goes_on(small: Rig) -> None:
     answer = await r.client.prompt(session, script)
     assert answer.get("result", answer).get("stopReason") == "end_turn", answer
     assert "all-done" in r.client.text(session)
-    made = requests(r, since)
+    made = r.double.requests[since:]
     assert all(request.status == 200 for request in made)
     assert "left out to save context" in prompts(made[-1])
     assert all(ANYWAY in prompts(request) for request in made)
@@ -70,7 +66,7 @@ async def test_what_does_not_shrink_is_summarized_within_the_turn_and_the_prompt
     answer = await r.client.prompt(session, "\n".join([ANYWAY, *rounds, "@text all-done"]))
     assert answer.get("result", answer).get("stopReason") == "end_turn", answer
     assert "all-done" in r.client.text(session)
-    made = requests(r, since)
+    made = r.double.requests[since:]
     assert all(request.status == 200 for request in made)
     summaries = [record for record in r.records(session) if record["kind"] == "compaction"]
     assert summaries
@@ -87,7 +83,7 @@ async def test_a_full_conversation_is_summarized_before_the_next_turn_begins(sma
     await r.client.prompt(session, f"{ANYWAY}\n@burst 13000\n@text end")
     since = len(r.double.requests)
     await r.client.prompt(session, "my next question\n@text answered")
-    asked, turn = requests(r, since)
+    asked, turn = r.double.requests[since:]
     assert "Write a summary" in prompts(asked)
     assert "my next question" not in prompts(asked)
     assert "my next question" in prompts(turn)
@@ -101,17 +97,16 @@ async def test_a_full_conversation_is_summarized_before_the_next_turn_begins(sma
 @pytest.mark.parametrize("kind", ["deltas", "reads"])
 async def test_a_service_that_takes_less_than_is_known_of_it(small: Rig, kind: str) -> None:
     r = small
-    session = await session_with(r, "overrated")
+    session, refused = await session_with(r, "overrated"), r.double.too_long
     if kind == "deltas":
         for _ in range(6):
             await r.client.prompt(session, "@burst 5000\n@text end")
     else:
         await r.client.prompt(session, "\n".join([*calls(r.work, 3, 80_000), "@text end"]))
-    refused = r.double.too_long
     answer = await r.client.prompt(session, f"{ANYWAY}\n@text still-here")
     assert answer["result"]["stopReason"] == "end_turn", answer
     assert "still-here" in r.client.text(session)
-    assert r.double.too_long >= refused
+    assert r.double.too_long > refused
     kinds = [record["kind"] for record in r.records(session)]
     assert "compaction" in kinds
     assert ANYWAY in prompts(r.double.requests[-1])
@@ -136,9 +131,8 @@ async def test_a_small_window_is_never_exceeded(small: Rig) -> None:
     session, since = await session_with(r, "tiny"), len(r.double.requests)
     answer = await r.client.prompt(session, "\n".join([ANYWAY, *calls(r.work, 6, 30_000), "@text all-done"]))
     assert answer.get("result", answer).get("stopReason") == "end_turn", answer
-    for request in requests(r, since):
-        assert sum(request.usage.values()) + request.body["max_tokens"] <= 8_000 * 1.6, request.usage
-        assert request.body["max_tokens"] <= 4_000
+    for request in r.double.requests[since:]:
+        assert sum(request.usage.values()) + request.body["max_tokens"] <= 8_000, request.usage
     assert "all-done" in r.client.text(session)
 
 

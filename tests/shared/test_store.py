@@ -357,9 +357,9 @@ def test_deleted_is_gone(store: Store) -> None:
     store.delete("s1")
 
 
-def test_ten_thousand_sessions_are_listed_in_pages(store: Store) -> None:
+def test_many_sessions_are_listed_in_pages(store: Store) -> None:
     root = store.create(meta("first", updated=1_800_000_000)).parent
-    for n in range(10_000):
+    for n in range(300):
         one = meta(f"s{n}", cwd=f"/w/{n % 100}", updated=1_700_000_000 + n)
         (root / one.session_id).mkdir()
         for name, content in (("meta.json", one.encode()), ("history.jsonl", b""), ("lock", b"")):
@@ -373,7 +373,7 @@ def test_ten_thousand_sessions_are_listed_in_pages(store: Store) -> None:
         return [one.session_id for one in page], following
 
     ids, cursor = listed(None, None)
-    assert ids == ["first", *(f"s{n}" for n in range(9999, 9950, -1))]
-    assert listed(None, cursor)[0][0] == "s9950"
-    assert listed("/w/7", None)[0][:2] == ["s9907", "s9807"]
+    assert ids == ["first", *(f"s{n}" for n in range(299, 250, -1))]
+    assert listed(None, cursor)[0][0] == "s250"
+    assert listed("/w/7", None)[0][:2] == ["s207", "s107"]
     assert listed("/w/none", None) == ([], None)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from pydantic_core import to_json
 
 from shared.records import ClearRecord, CompactionRecord
-from shared.repair import repair
+from shared.repair import repair, to_messages
 from tests.shared.generated import histories
 from tests.shared.histories import MODEL, call, end, reply, result, start, text, thinking, user, whole_turn
-from worker.context import SHRUNK
+from worker.context import SHRUNK, cut_results
 from worker.conversation import Conversation
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ REFUSED = {"code": -32602, "message": "Invalid params", "data": {"prompt": "too 
 
 def anew(records: list[Record], model: str, window: int) -> list[dict[str, object]]:
     """Made from the start, as a worker does that has just loaded the history."""
-    return Conversation().messages(records, model, window)
+    context = Conversation().context(records, window)
+    return cut_results(to_messages(records, model), context.limits)
 
 
 def turn(number: int, kind: str) -> list[Record]:

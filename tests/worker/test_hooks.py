@@ -8,7 +8,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import psutil
 import pytest
 
 from shared.processes import become_subreaper
@@ -110,10 +109,11 @@ async def test_what_a_hook_started_ends_with_it(tmp_path: Path) -> None:
     async with Processes() as processes:
         told = Told(processes, tmp_path, turn_end=[{"command": "sleep 600 & echo $! > pid"}])
         await told.hooks.turn_end("end_turn")
-    pid = int((tmp_path / "pid").read_text())
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        # One that was killed is seen to run until the kernel has taken it down.
-        with anyio.fail_after(20):
-            while process.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110 - no event tells
-                await anyio.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError):
+        pidfd = os.pidfd_open(int((tmp_path / "pid").read_text()))
+        try:
+            # One that was killed is seen to run until the kernel has taken it down.
+            with anyio.fail_after(20):
+                await anyio.wait_readable(pidfd)
+        finally:
+            os.close(pidfd)

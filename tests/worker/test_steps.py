@@ -72,7 +72,9 @@ def test_calls_without_a_result_are_run_and_the_others_are_not() -> None:
     assert isinstance(step, RunCalls)
     assert step.calls == [two, three]
     assert not step.cut
-    assert next_step([*turn, result("t", "c3")]) == RunCalls([two], {}, cut=False, refused=False, repeated=1)
+    assert next_step([*turn, result("t", "c3")]) == RunCalls(
+        [two], {}, cut=False, refused=False, told=False, over=False
+    )
 
 
 def test_results_of_a_sub_agent_end_no_call_of_another_name() -> None:
@@ -109,7 +111,8 @@ def test_a_reply_cut_within_a_call_is_told_and_too_many_end_the_turn(limit: str)
 def test_the_same_call_again_and_again_is_counted_and_ends_the_turn() -> None:
     told = next_step(rounds(REPEATS_TOLD, same=True)[:-1])
     assert isinstance(told, RunCalls)
-    assert told.repeated == REPEATS_TOLD
+    assert told.told
+    assert not told.over
     assert next_step(rounds(REPEATS_ENDED - 1, same=True)) == AskModel()
     assert next_step(rounds(REPEATS_ENDED, same=True)) == Done("max_turn_requests")
 
@@ -159,7 +162,8 @@ def polled(number: int, *commands: str) -> list[Record]:
 def test_what_waits_for_something_may_look_more_often_but_not_for_ever() -> None:
     told = next_step(polled(4 * REPEATS_TOLD, "kubectl get pods")[:-1])
     assert isinstance(told, RunCalls)
-    assert told.repeated == REPEATS_TOLD
+    assert told.told
+    assert not told.over
     assert next_step(polled(4 * REPEATS_ENDED - 1, "kubectl get pods")) == AskModel()
     assert next_step(polled(4 * REPEATS_ENDED, "kubectl get pods")) == Done("max_turn_requests")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from shared.catalog import ModelEntry
+from shared.records import ClearRecord, CompactionRecord
 from tests.shared.histories import end, reply, text, user
 from worker import events as ev
 from worker.agent_loop import AgentLoop, Brain
@@ -136,3 +137,13 @@ async def test_a_conversation_of_which_no_extract_is_short_enough_says_what_to_d
         await t.run()
     assert t.model.answers == []
     assert t.compacted() == 0
+
+
+async def test_after_a_summary_or_a_clear_it_is_tried_again() -> None:
+    for begun in (CompactionRecord(epoch=1, time=1.0, summary="s"), ClearRecord(epoch=1, time=1.0)):
+        t = await turns(said(" "), said(" "), said("answer"), said("short"), said("answer"))
+        assert await t.run() == "end_turn"
+        await t.history.write(begun)
+        await t.fill()
+        assert await t.run() == "end_turn"
+        assert t.compacted() == 1 + (begun.kind == "compaction")

@@ -41,7 +41,7 @@ def stamp(path: Path, digest: str) -> FileStamp:
 def known(context: ToolContext, path: Path) -> set[str]:
     """The stamps by which the session knows a resolved path; none if it never read it."""
     stamps = (context.stamps.get(key_of(path)), _written.get((context.session_dir, path)))
-    return {stamp for stamp in stamps if stamp is not None}
+    return {one for one in stamps if one is not None}
 
 
 def wrote(context: ToolContext, path: Path, digest: str) -> None:
@@ -49,6 +49,6 @@ def wrote(context: ToolContext, path: Path, digest: str) -> None:
     _written[context.session_dir, path] = digest
 
 
-def read(context: ToolContext, path: Path) -> None:
+def forget_written(context: ToolContext, path: Path) -> None:
     """What a session has read is what it knows from then on, and not what it wrote before."""
     _written.pop((context.session_dir, path), None)

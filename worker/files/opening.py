@@ -41,7 +41,7 @@ class MissingError(ToolError):
 class Reach:
     """What one call may open: everything inside `roots` that is not sensitive, and `permitted`.
 
-    `write`: to change it.
+    `write`: the call changes what it opens.
     """
 
     roots: tuple[Path, ...]

@@ -163,10 +163,13 @@ def _refusal(status: int, said: str, asked: Asked) -> str:
         )
     if status == 404:
         # The service names the model; a server that is another one, or is asked below another path, does not.
-        perhaps = "" if asked.model in said else ", or there is no Messages API at ANTHROPIC_BASE_URL"
+        if asked.model in said:
+            perhaps, correct = "", ""
+        else:
+            perhaps, correct = ", or no Messages API at ANTHROPIC_BASE_URL", ", or correct the address"
         return (
             f"{asked.host} has no model {asked.model}{perhaps} (404: {said}): choose another with the option "
-            "`model`, or correct the address"
+            f"`model`{correct}"
         )
     if status == 413 or _TOO_LONG.search(said):
         return f"The conversation is too long for the model ({status}: {said}): shorten it with /compact"

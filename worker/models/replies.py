@@ -77,7 +77,7 @@ class ReplyBuilder:
             if fields["type"] in _CALLS:
                 _string(fields["id"])
                 _string(fields["name"])
-            self._newest[_count(event["index"])] = block = _Block(fields)
+            self._newest[_index(event["index"])] = block = _Block(fields)
             self._blocks.append((event["index"], block))
             start = fields.get(_TEXT_OF.get(fields["type"], ""))
             return self._shown(block, start) if isinstance(start, str) and start else None
@@ -157,9 +157,9 @@ def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 2**53
 
 
-def _count(value: Any) -> int:
+def _index(value: Any) -> int:
     if not _is_count(value):
-        raise TypeError(f"{value!r:.100} is no number of a block")
+        raise TypeError(f"{value!r:.100} is no index of a block")
     return value
 
 

@@ -11,7 +11,8 @@ import anyio
 from pydantic import Field
 
 from worker.boundaries import sensitive
-from worker.expressions import explain, first_try, next_try
+from worker.complaints import explain
+from worker.expressions import first_try, next_try
 from worker.files.naming import FilePath, absolute
 from worker.glob_expressions import GlobError
 from worker.globs import Selection, exclude, select

@@ -89,7 +89,7 @@ class ReadFile(Tool[ReadFileInput]):
             _read, named, args, reach, context.editor.reads_files, abandon_on_cancel=True
         )
         stamps = [knowing.stamp(read.path, read.stamp)] if read.missing is None else []
-        knowing.read(context, read.path)
+        knowing.forget_written(context, read.path)
         if read.refused:
             return ToolOutput(read.refused, is_error=True, stamps=stamps)
         if read.text is not None:

@@ -180,10 +180,15 @@ async def test_any_pattern_is_a_pattern(grep: Search, folder: Path, pattern: str
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"a\x0Ab", r"a\u{a}b", r"a[\n]b", "a\nb", r"a\n?b", r"a\r?\nb", r"a$\nb", "(?x)a \\n\n b"]
+    "pattern",
+    [
+        *(r"a\x0Ab", r"a\u{a}b", r"a[\n]b", "a\nb", r"a\n?b", r"a\r?\nb", r"a$\nb", "(?x)a \\n\n b"),
+        *(r"a[[:blank:]\n]b", r"a[^[:alpha:]\n]?\nb"),
+    ],
 )
 async def test_a_line_feed_in_any_form_is_valid(grep: Search, folder: Path, pattern: str) -> None:
     (folder / "f").write_text("a\nb\n")
+    (folder / "g").write_text("a(b, a?:b\n")
     assert await grep(pattern) == "f"
 
 
