@@ -121,12 +121,15 @@ class GrantRecord(_Record, frozen=True, kw_only=True, tag="grant"):
 class CompactionRecord(_Record, frozen=True, kw_only=True, tag="compaction"):
     """All before it is replaced by `summary` for the model; the records themselves stay, for replay.
 
-    In mid-turn `prompt_of` is the turn whose prompt goes to the model after the summary, word for word.
+    `turn_id` is the turn in which it was made: if that has a prompt, it goes to the model after the summary,
+    word for word. `usage` is that of the request for it.
     """
 
     kind: ClassVar[Literal["compaction"]] = "compaction"
     summary: str
-    prompt_of: str = ""
+    turn_id: str = ""
+    model: str = ""
+    usage: dict[str, int] = field(default_factory=dict)
 
 
 class ClearRecord(_Record, frozen=True, kw_only=True, tag="clear"):

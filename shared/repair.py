@@ -284,8 +284,8 @@ def _window(records: Sequence[Record]) -> _Window:
             first, summary = _unsplit(records, index), record.summary
             results = _results(records[first:])
             refused = {r.turn_id for r in records[first:] if r.kind == "turn_end" and prompt_refused(r)}
-            if record.prompt_of not in refused:
-                prompt = _prompt(records[:first], record.prompt_of)
+            if record.turn_id not in refused:
+                prompt = _prompt(records[:first], record.turn_id)
             break
     return _Window(first, summary, prompt, results, refused)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from shared.blocks import unique_ids
 from shared.records import AssistantRecord
 from worker import events as ev
 from worker.compaction import compact
+from worker.context import LEAST_GAIN
 from worker.models.base import (
     ModelError,
     ModelRequest,
@@ -24,7 +25,7 @@ from worker.models.base import (
     Text,
     Thinking,
     ThinkingLevel,
-    Usage,
+    usage_record,
 )
 from worker.retry_notice import RetryNotice
 from worker.steps import AskModel, Done, RunCalls, next_step
@@ -33,11 +34,17 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from shared.catalog import ModelEntry
+    from worker.context import Context
     from worker.history import History
     from worker.models.base import Model
     from worker.tool_calls import ToolCalls
 
 log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 4
+"""Requests for one reply, as they prove too long for the model."""
+_REFUSED: Final = 0.9
+"""Of a request that was too long: its model's window is taken for no more."""
 
 
 @dataclass
@@ -68,8 +75,6 @@ class AgentLoop:
     thoughts: list[str] = field(default_factory=list)
     """Thinking of the reply that is streaming."""
     message_id: str = ""
-    _compacted: bool = False
-    """Once a turn: a summary that is still too long would not get shorter by another."""
 
     async def run(self) -> str:
         """Run the turn to its end; returns ACP's stop reason. Raises ModelError, HistoryError."""
@@ -84,24 +89,32 @@ class AgentLoop:
 
     async def _ask(self) -> None:
         brain = await self.think()
-        context = self.history.context(brain.entry.window)
-        begins = self.history.records[-1].kind == "user"
-        full = context.is_full if begins else context.is_at_brim
-        # Where the prompt alone is too long, a summary of all else would not help.
-        helps = not context.prompt_fills_it(self.turn_id)
-        if full and helps and not self.history.compaction_failed:
-            await self._summarize(brain, "to make room")
-        try:
-            await self._stream(brain)
-        except ModelError as e:
-            if not e.too_long or not helps or self._compacted:
-                raise
-            self._compacted = True
-            if not await self._summarize(brain, "as it was too long for the model"):
-                raise
+        refusal: ModelError | None = None
+        for _ in range(_ATTEMPTS):
+            context = self.history.context(self.history.window(brain.entry))
+            begins = self.history.records[-1].kind == "user"
+            full = context.is_full if begins else context.is_at_brim
+            if full and context.gains(self.turn_id) and self._has_grown(context):
+                await self._summarize(brain, context)
+            try:
+                await self._stream(brain)
+            except ModelError as e:
+                # With a window that is known to be smaller, more is cut or summarized.
+                if not e.too_long or not self.history.refused(brain.entry, int(_REFUSED * context.tokens)):
+                    raise
+                refusal = e
+            else:
+                return
+        assert refusal is not None
+        raise refusal
 
-    async def _summarize(self, brain: Brain, why: str) -> bool:
-        """Whether that made the conversation shorter. Raises ModelError where it may be different later."""
+    def _has_grown(self, context: Context) -> bool:
+        """Since no summary of it was to be had, if that was so: it would not get shorter by trying again."""
+        failed_at = self.history.no_summary_of
+        return failed_at is None or context.tokens > failed_at + LEAST_GAIN * context.window
+
+    async def _summarize(self, brain: Brain, context: Context) -> None:
+        """Raises ModelError where it may be different later."""
         try:
             done = await compact(self.history, brain, "", RetryNotice(self.emit).tell, self.turn_id)
         except ModelError as e:
@@ -111,13 +124,12 @@ class AgentLoop:
             log.warning("no summary: %s", e)
             done = None
         if done is None:
-            self.history.compaction_failed = True
-            return False
-        await self.emit(ev.Compaction(f"\n[The conversation was summarized {why}.]\n"))
-        return True
+            self.history.no_summary_of = context.tokens
+        else:
+            await self.emit(ev.Compaction("\n[The conversation was summarized to make room.]\n"))
 
     async def _stream(self, brain: Brain) -> None:
-        window = brain.entry.window
+        window = self.history.window(brain.entry)
         request = ModelRequest(
             model=brain.entry.id,
             system=brain.system,
@@ -187,16 +199,6 @@ def cost(history: History, entry: ModelEntry) -> float | None:
     price = entry.price
     return sum(
         price.cost(u.get("input", 0), u.get("output", 0), u.get("cache_read", 0), u.get("cache_write", 0))
-        for reply in history.replies()
-        if reply.model == entry.id and (u := reply.usage)
+        for request in history.requests()
+        if request.model == entry.id and (u := request.usage)
     )
-
-
-def usage_record(usage: Usage) -> dict[str, int]:
-    """A request's tokens as the history keeps them."""
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-    }

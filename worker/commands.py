@@ -49,6 +49,7 @@ class Commands:
     """Runs commands on a session."""
 
     history: History
+    turn_id: str
     publisher: Publisher
     think: Callable[[], Awaitable[Brain]]
     options: dict[str, str]
@@ -65,14 +66,7 @@ class Commands:
                 await self.history.write(ClearRecord(**self.history.stamp()))
                 return "The conversation was cleared. The session and its files stay as they are."
             case "compact":
-                brain = await self.think()
-                before = self.history.context(brain.entry.window).tokens
-                notice = RetryNotice(self.publisher.publish)
-                done = await compact(self.history, brain, command.argument, notice.tell)
-                if done is None:
-                    return "There is no summary that is whole and shorter; the conversation is as it was."
-                size = len(done.summary)
-                return f"The conversation was compacted: {before} tokens became {size} characters."
+                return await self._compact(command.argument)
             case "rename":
                 if not command.argument:
                     return "Say the title after /rename."
@@ -83,11 +77,22 @@ class Commands:
             case unknown:
                 return f"There is no command /{unknown}.\n\n{_help()}"
 
+    async def _compact(self, focus: str) -> str:
+        turn = self.history.of_turn(self.turn_id)
+        # A worker that died after it did this needs not do it again.
+        done = next((record for record in turn if record.kind == "compaction"), None)
+        if done is None:
+            notice = RetryNotice(self.publisher.publish)
+            done = await compact(self.history, await self.think(), focus, notice.tell, self.turn_id)
+        if done is None:
+            return "There is no summary that is whole and shorter; the conversation is as it was."
+        return f"The conversation was compacted: a summary of {len(done.summary):,} characters stands for it."
+
     async def _status(self) -> str:
         brain = await self.think()
-        window = brain.entry.window
+        window = self.history.window(brain.entry)
         used = self.history.context(window).tokens
-        spent = [reply.usage for reply in self.history.replies()]
+        spent = [request.usage for request in self.history.requests()]
         return "\n".join(
             (
                 f"Model: {brain.entry.name} ({brain.entry.id}), thinking {self.options['thinking']}",

@@ -6,14 +6,14 @@ A summary is a record: the history keeps all that was said, only the model's vie
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic_core import to_json
 
 from shared.records import CompactionRecord
 from shared.repair import to_messages
 from worker.context import cut_results
-from worker.models.base import ModelError, ModelRequest, Reply, Retrying
+from worker.models.base import ModelError, ModelRequest, Reply, Retrying, Usage, usage_record
 from worker.transcript import transcript
 
 if TYPE_CHECKING:
@@ -39,15 +39,15 @@ _LONGEST: Final = 16_000
 
 
 async def compact(
-    history: History, brain: Brain, focus: str, told: Told, prompt_of: str = ""
+    history: History, brain: Brain, focus: str, told: Told, turn_id: str
 ) -> CompactionRecord | None:
     """Replace what the model sees by a summary that it writes; None if that is not whole, or not shorter.
 
-    `focus` is what the summary should keep above all, `prompt_of` a turn whose prompt stays word for word.
-    Raises ModelError, HistoryError.
+    `focus` is what the summary should keep above all. The prompt of the turn, if it has one, stays word for
+    word. Raises ModelError, HistoryError.
     """
-    model, window, records = brain.entry.id, brain.entry.window, history.records
-    prompt = next((record for record in history.of_turn(prompt_of) if record.kind == "user"), None)
+    model, window, records = brain.entry.id, history.window(brain.entry), history.records
+    prompt = next((record for record in history.of_turn(turn_id) if record.kind == "user"), None)
     if prompt is not None and records[-1] is prompt:
         # The turn begins with it: it is not to be answered yet, but what came before it to be summarized.
         messages = cut_results(to_messages(records[:-1], model), history.context(window).limits)
@@ -58,19 +58,24 @@ async def compact(
     if not messages:
         return None
     ask = _ASK + (f"\n\nAbove all keep: {focus}" if focus else "")
-    summary = await _asked_in_it(brain, messages, ask, told)
-    if summary is None:
-        summary = await _asked_on_an_extract(brain, messages, ask, told)
-    if summary is None or len(summary.encode()) >= before:
+    found = await _asked_in_it(brain, messages, ask, told)
+    if found is None:
+        found = await _asked_on_an_extract(brain, messages, window, ask, told)
+    if found is None or len(found.text.encode()) >= before:
         return None
     record = CompactionRecord(
-        **history.stamp(), summary=summary, prompt_of=prompt_of if prompt is not None else ""
+        **history.stamp(), summary=found.text, turn_id=turn_id, model=model, usage=usage_record(found.usage)
     )
     await history.write(record)
     return record
 
 
-async def _asked_in_it(brain: Brain, messages: list[dict[str, Any]], ask: str, told: Told) -> str | None:
+class _Summary(NamedTuple):
+    text: str
+    usage: Usage
+
+
+async def _asked_in_it(brain: Brain, messages: list[dict[str, Any]], ask: str, told: Told) -> _Summary | None:
     """A summary by a request like all others, most of which the cache holds."""
     question = {"type": "text", "text": ask}
     if messages[-1]["role"] == "user":
@@ -86,12 +91,12 @@ async def _asked_in_it(brain: Brain, messages: list[dict[str, Any]], ask: str, t
 
 
 async def _asked_on_an_extract(
-    brain: Brain, messages: list[dict[str, Any]], ask: str, told: Told
-) -> str | None:
+    brain: Brain, messages: list[dict[str, Any]], window: int, ask: str, told: Told
+) -> _Summary | None:
     """A summary of so much of it as the model takes."""
     failure: ModelError | None = None
     for share in _SHARES:
-        extract = _EXTRACT.format(transcript(messages, int(share * brain.entry.window)))
+        extract = _EXTRACT.format(transcript(messages, int(share * window)))
         asked = [{"type": "text", "text": text} for text in (extract, ask)]
         try:
             return await _summary(brain, [{"role": "user", "content": asked}], [], told)
@@ -108,7 +113,7 @@ async def _asked_on_an_extract(
 
 async def _summary(
     brain: Brain, messages: list[dict[str, Any]], tools: list[dict[str, Any]], told: Told
-) -> str | None:
+) -> _Summary | None:
     """The reply's text; None if it is not a whole text alone."""
     request = ModelRequest(
         model=brain.entry.id,
@@ -125,5 +130,5 @@ async def _summary(
                 calls = any(block["type"] == "tool_use" for block in item.blocks)
                 text = "".join(block["text"] for block in item.blocks if block["type"] == "text")
                 whole = item.stop_reason in ("end_turn", "stop_sequence") and not calls
-                return text if whole and text.strip() else None
+                return _Summary(text, item.usage) if whole and text.strip() else None
     return None

@@ -15,12 +15,16 @@ from pydantic_core import to_json
 from shared.repair import prompt_refused
 
 if TYPE_CHECKING:
-    from shared.records import Block, Record
+    from shared.records import AssistantRecord, Block, Record
 
 FULL: Final = 0.8
 """Of the window: above it old results are shrunk, and before a turn the conversation is summarized."""
 BRIM: Final = 0.9
-"""Of the window: above it the newest results are cut too, and a turn's rounds are summarized as well."""
+"""Of the window: above it all results are cut, and a turn's rounds are summarized as well."""
+TIGHT: Final = 0.85
+"""Of the window: as far as results are cut at the brim."""
+LEAST_GAIN: Final = 0.1
+"""Of the window: a summary is not worth while if it takes the place of less."""
 ROOMY: Final = 0.5
 """Of the window: results are shrunk down to this, or as far as it goes."""
 KEPT: Final = 0.25
@@ -32,14 +36,12 @@ LONGEST_RESULT: Final = 400_000
 """Octets; but no more than the window has tokens, so that no single result fills it."""
 LEAST_OUTPUT: Final = 1024
 _PROMPT: Final = 8_000
-"""Tokens: for the system prompt and the tools."""
+"""Tokens that the system prompt and the tools are taken for, until the API has counted them."""
 _OCTETS_A_TOKEN: Final = 3
 """To count on the safe side: English prose has four, code and JSON three, a Chinese character is three."""
 _OCTETS_FREED: Final = 4
-"""For each token that is taken for freed; on the safe side as well."""
+"""For each token that is taken for freed of what the API has counted; on the safe side as well."""
 _TOKENS_A_PICTURE: Final = 1600
-_SHARES: Final = 4
-"""At the brim each of the newest results has at most so many octets as this part of the window has tokens."""
 
 
 @dataclass(slots=True)
@@ -56,13 +58,18 @@ class Context:
 
     def __init__(self, window: int) -> None:
         self.window = window
+        self.base = 0
+        """Tokens of the system prompt and the tools, as the API's first count tells them."""
         self._begin(0)
 
-    def _begin(self, tokens: int) -> None:
-        self.tokens = tokens
+    def _begin(self, summary: int) -> None:
+        self._summary = summary
+        self.tokens = self.base + summary
         """As the API counted them for the newest reply, and an estimate for what came since."""
         self.limits: dict[str, int] = {}
         """Characters that are left of those results that are cut, by call id."""
+        self._counted = False
+        """The API has counted what there is up to the newest reply."""
         self._results: list[_Sent] = []
         self._shrunk = 0
         """So many of them are shrunk."""
@@ -81,6 +88,11 @@ class Context:
         """The next request may not fit."""
         return self.tokens > BRIM * self.window
 
+    def gains(self, turn_id: str) -> bool:
+        """A summary would take the place of more than an earlier one does, and than a turn's prompt."""
+        kept = self.base + self._summary + self._prompts.get(turn_id, 0)
+        return self.tokens - kept > LEAST_GAIN * self.window
+
     def add(self, record: Record) -> None:
         """Go on by one record."""
         match record.kind:
@@ -90,10 +102,7 @@ class Context:
             case "assistant":
                 self.fit()  # as its request did
                 self._seen = len(self._results)
-                used = record.usage.get("input", 0)
-                # Some servers count nothing.
-                whole = used + record.usage.get("output", 0)
-                self.tokens = whole if used else self.tokens + _estimate(record.blocks)
+                self._count(record)
             case "tool_result" if record.parent_call_id is None:
                 sent = _Sent(record.call_id, _octets(record.text), len(record.text))
                 self._results.append(sent)
@@ -102,29 +111,51 @@ class Context:
             case "turn_end":
                 self.fit()  # as its last request did, if it failed
                 if prompt_refused(record):
-                    self._free(self._prompts.get(record.turn_id, 0) * _OCTETS_FREED)
+                    self._free(self._prompts.get(record.turn_id, 0), 1)
             case "compaction":
-                kept = self._prompts.get(record.prompt_of, 0)
-                self._begin(_octets(record.summary) // _OCTETS_A_TOKEN + kept)
-                self._prompts[record.prompt_of] = kept
+                kept = self._prompts.get(record.turn_id, 0)
+                self._begin(_octets(record.summary) // _OCTETS_A_TOKEN)
+                self._prompts[record.turn_id] = kept
+                self.tokens += kept
             case "clear":
                 self._begin(0)
 
+    def _count(self, reply: AssistantRecord) -> None:
+        used = reply.usage.get("input", 0)
+        if not used:  # some servers count nothing
+            self.tokens += _estimate(reply.blocks)
+            return
+        if not self._counted:
+            self.base = max(used - (self.tokens - self.base), 0)
+        self._counted = True
+        self.tokens = used + reply.usage.get("output", 0)
+
     def fit(self) -> None:
-        """Cut results if the window is full: old ones first, the newest where nothing else helps."""
+        """Cut results if the window is full: old ones first, those not seen yet only as far as they must."""
         if not self.is_full:
             return
         old, kept = self._seen, KEPT * self.window * _OCTETS_A_TOKEN
         while old > 0 and (kept := kept - self._results[old - 1].octets) >= 0:
             old -= 1
-        while self._shrunk < old and self.tokens > ROOMY * self.window:
-            self._free(self._cut(self._results[self._shrunk], SHRUNK))
-            self._shrunk += 1
+        self._shrink(old, ROOMY)
         if self.is_at_brim:
-            self._free(sum(self._cut(sent, self.window // _SHARES) for sent in self._results[self._shrunk :]))
+            self._shrink(self._seen, TIGHT)
+        if self.is_at_brim:
+            unseen = self._results[self._seen :]
+            sizes = [sent.octets for sent in unseen]
+            over = self.tokens - int(TIGHT * self.window)
+            level = max(_level(sizes, sum(sizes) - over * _OCTETS_A_TOKEN), SHRUNK)
+            self._free(sum(self._cut(sent, level) for sent in unseen), _OCTETS_A_TOKEN)
 
-    def _free(self, octets: int) -> None:
-        self.tokens = max(self.tokens - octets // _OCTETS_FREED, 0)
+    def _shrink(self, until: int, share: float) -> None:
+        """Results that were seen, the oldest first, down to a share of the window."""
+        while self._shrunk < until and self.tokens > share * self.window:
+            left_out = self._cut(self._results[self._shrunk], SHRUNK)
+            self._free(left_out, _OCTETS_FREED if self._counted else _OCTETS_A_TOKEN)
+            self._shrunk += 1
+
+    def _free(self, octets: int, octets_a_token: int) -> None:
+        self.tokens = max(self.tokens - octets // octets_a_token, 0)
 
     def _cut(self, sent: _Sent, octets: int) -> int:
         """The octets that are left out by it."""
@@ -135,17 +166,12 @@ class Context:
         sent.octets = octets
         return left_out
 
-    def prompt_fills_it(self, turn_id: str) -> bool:
-        """A turn's prompt would fill the window even if there were nothing else."""
-        return self._prompts.get(turn_id, 0) * _OCTETS_A_TOKEN > FULL * self.window * _OCTETS_FREED
-
     def output_limit(self, most: int) -> int:
         """Tokens that a reply may have beside what is there: `most`, or fewer in a few steps.
 
         In steps, since a thinking budget follows it, and each change of that costs the cache.
         """
-        # The system prompt and the tools are in no estimate before the first reply.
-        left = self.window - self.tokens - min(self.window // 2, _PROMPT)
+        left = self.window - self.tokens - (0 if self.base else min(self.window // 2, _PROMPT))
         return most if most <= left else max(1 << max(left, 1).bit_length() - 1, LEAST_OUTPUT)
 
 
@@ -174,6 +200,16 @@ def shortened(text: str, limit: int) -> str:
     half = limit // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[{left_out} characters left out to save context]\n{text[len(text) - half :]}"
+
+
+def _level(sizes: list[int], room: int) -> int:
+    """To how much each of these sizes is to be cut for all to go into the room; smaller ones stay."""
+    for number, size in enumerate(sorted(sizes)):
+        level = max(room, 0) // (len(sizes) - number)
+        if size > level:
+            return level
+        room -= size
+    return max(sizes, default=0)
 
 
 def _octets(text: str) -> int:

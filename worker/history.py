@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
     from pathlib import Path
 
+    from shared.catalog import ModelEntry
     from shared.lines import Problem
-    from shared.records import AssistantRecord, Record
+    from shared.records import AssistantRecord, CompactionRecord, Record
     from worker.context import Context
 
 
@@ -57,7 +58,7 @@ class _Held:
         """Turns that have no end yet."""
         self.grants: dict[str, bool] = {}
         self.stamps: dict[str, str] = {}
-        self.replies: list[AssistantRecord] = []
+        self.requests: list[AssistantRecord | CompactionRecord] = []
         self.call_ids: set[str] = set()
         self.conversation = Conversation()
         self.add(records)
@@ -68,7 +69,10 @@ class _Held:
         for record in records:
             if record.kind == "grant":
                 self.grants[f"{record.tool}:{record.scope}" if record.scope else record.tool] = record.allow
-            elif record.kind != "compaction" and record.kind != "clear":
+            elif record.kind == "compaction":
+                self.requests.append(record)
+                turns.setdefault(record.turn_id, []).append(record)
+            elif record.kind != "clear":
                 if record.turn_id != turn:
                     turn = record.turn_id
                     of_turn = turns.setdefault(turn, [])
@@ -77,7 +81,7 @@ class _Held:
                 if record.kind == "tool_result":
                     self.stamps.update(record.stamps)
                 elif record.kind == "assistant":
-                    self.replies.append(record)
+                    self.requests.append(record)
                     self.call_ids.update(call["id"] for call in tool_uses(record))
                 elif record.kind == "turn_end":
                     self.unended.discard(turn)
@@ -102,8 +106,10 @@ class History:
         self._written = written
         self._writing = anyio.Lock()
         self._unsaved = False
-        self.compaction_failed = False
-        """No summary of what is there now is to be had."""
+        self.no_summary_of: int | None = None
+        """So many tokens were in the context when no summary of it was to be had."""
+        self._windows: dict[str, int] = {}
+        """Windows by model that proved smaller than they are said to be, in tokens."""
         self._held = _Held()
 
     @property
@@ -187,7 +193,7 @@ class History:
                 raise HistoryError.of(e, "written") from e
         self._held.add(records)
         if any(record.kind in ("compaction", "clear") for record in records):
-            self.compaction_failed = False
+            self.no_summary_of = None
         self._written(len(records))
 
     def close(self) -> None:
@@ -207,9 +213,20 @@ class History:
         """How full a window of so many tokens is, with what is cut for the next request."""
         return self._held.conversation.context(self.records, window)
 
-    def replies(self) -> Sequence[AssistantRecord]:
-        """All of the model's replies, in order."""
-        return self._held.replies
+    def window(self, entry: ModelEntry) -> int:
+        """Tokens that a model takes, as far as is known."""
+        return min(entry.window, self._windows.get(entry.id, entry.window))
+
+    def refused(self, entry: ModelEntry, tokens: int) -> bool:
+        """The model did not take so many tokens; whether that makes its window smaller than was known."""
+        narrower = tokens < self.window(entry)
+        if narrower:
+            self._windows[entry.id] = tokens
+        return narrower
+
+    def requests(self) -> Sequence[AssistantRecord | CompactionRecord]:
+        """What came of all requests to models, in order, with their usage."""
+        return self._held.requests
 
     def call_ids(self) -> Set[str]:
         """The ids of all calls in them."""
@@ -229,7 +246,7 @@ def usage_sum(records: list[Record]) -> dict[str, int]:
     input_tokens = output_tokens = 0
     for record in records:
         usage: dict[str, Any] = getattr(record, "usage", {})
-        if record.kind in ("assistant", "tool_result"):
+        if record.kind in ("assistant", "tool_result", "compaction"):
             input_tokens += usage.get("input", 0)
             output_tokens += usage.get("output", 0)
     return {

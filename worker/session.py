@@ -192,6 +192,7 @@ class WorkerSession:
             return Work(blocks, loop, ready=self._extensions.settle, turn_end=turn_end)
         runner = commands.Commands(
             self._history,
+            frame.turn_id,
             self._publisher,
             self._think,
             self.options,

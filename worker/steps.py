@@ -22,7 +22,7 @@ MAX_PAUSES: Final = 10
 REPEATS_TOLD: Final = 5
 REPEATS_ENDED: Final = 8
 """The same calls with the same results this often in a row: the model is told, then the turn ends."""
-_LONGEST_ROUND: Final = 3
+_LONGEST_ROUND: Final = 8
 """Replies that are looked at as one when they come again in the same order."""
 _WITH_CHANGES: Final = 4
 """Calls whose results differ each time may be made so many times as often: they wait for something."""

@@ -84,6 +84,8 @@ class Turn:
         self._publisher = publisher
         self._told = told
         self._scope = anyio.CancelScope()
+        self._command: CommandRecord | None = None
+        """What ran; written with the turn's end, so that a turn that is taken up has both or neither."""
         self.unauthorized = False
         """It ended as the model's credentials are missing or were refused."""
 
@@ -149,7 +151,9 @@ class Turn:
             usage=usage_sum(self._history.of_turn(self.id)),
             error=error,
         )
-        await self._history.write(end)
+        await self._history.write(*([self._command] if self._command is not None else ()), end)
+        if self._command is not None and error is None:
+            await self._publisher.publish(ev.TextDelta(self._command.output, self.id))
         return end
 
     async def _do(self, work: Work, known: Sequence[Record]) -> str:
@@ -157,9 +161,9 @@ class Turn:
         if work.ready is not None:
             await work.ready()
         asked = any(record.kind == "user" for record in known)
-        if work.command is not None and not asked and await self._run_command(work, known):
+        if work.command is not None and not asked and await self._run_command(work):
             return "end_turn"
-        if not known:
+        if not asked:
             await self._begin(work)
         return await work.loop.run()
 
@@ -171,33 +175,30 @@ class Turn:
                 UserRecord(**self._history.stamp(), turn_id=self.id, blocks=work.blocks)
             )
 
-    async def _run_command(self, work: Work, known: Sequence[Record]) -> bool:
+    async def _run_command(self, work: Work) -> bool:
         """Whether that was all; else the model is to be asked."""
         assert work.command is not None
-        if not any(record.kind == "command" for record in known):
-            await self._history.mend()
-            try:
-                output = await work.command()
-            except ModelError as e:
-                await self._record_command(work.typed, str(e))
-                raise
-            if output is None:
-                return False
-            await self._record_command(work.typed, output)
-            await self._publisher.publish(ev.TextDelta(output, self.id))
-        return True
+        await self._history.mend()
+        try:
+            output = await work.command()
+        except ModelError as e:
+            self._ran(work, str(e))
+            raise
+        if output is not None:
+            self._ran(work, output)
+        return output is not None
 
-    async def _record_command(self, typed: str, output: str) -> None:
-        await self._history.write(
-            CommandRecord(**self._history.stamp(), turn_id=self.id, text=typed, output=output)
+    def _ran(self, work: Work, output: str) -> None:
+        self._command = CommandRecord(
+            **self._history.stamp(), turn_id=self.id, text=work.typed, output=output
         )
 
     async def _cancelled(self, work: Work) -> None:
         """What had streamed is kept, and every call gets its end, on disk and at the client."""
-        if not self._history.of_turn(self.id):
+        if not any(record.kind == "user" for record in self._history.of_turn(self.id)):
             await self._begin(work)
-            if work.typed and not work.blocks:
-                await self._record_command(work.typed, _COMMAND_CANCELLED)
+            if work.typed and not work.blocks and self._command is None:
+                self._ran(work, _COMMAND_CANCELLED)
         loop = work.loop
         text = "".join(loop.partial)
         if text.strip():
@@ -240,6 +241,7 @@ class Turn:
         """Tell the client what an earlier epoch recorded but could not send any more."""
         turn = self._history.of_turn(self.id)
         results = {r.call_id: r for r in turn if isinstance(r, ToolResultRecord)}
+        end = next((record for record in turn if isinstance(record, TurnEndRecord)), None)
         for record in turn:
             if isinstance(record, AssistantRecord):
                 for event in shown_tail(record, told.shown):
@@ -248,8 +250,12 @@ class Turn:
                     if call["id"] not in told.calls and call["id"] in results:
                         update = call_update(call, results[call["id"]], tools.tools, tools.cwd)
                         self._publisher.send_update(update, call["id"], update["status"])
+            elif isinstance(record, CommandRecord) and end is not None and end.error is None:
+                shown = told.shown.get(f"{self.id}:agent_message_chunk", 0)
+                if record.output[shown:]:
+                    await self._publisher.publish(ev.TextDelta(record.output[shown:], self.id))
         step = next_step(turn)
-        if told.restarted is not None and not isinstance(step, Done):
+        if told.restarted is not None and end is None and not isinstance(step, Done):
             await self._publisher.publish(
                 ev.Error(f"\n[The session was restarted ({told.restarted}); the turn goes on.]\n")
             )

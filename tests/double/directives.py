@@ -63,7 +63,7 @@ class Script:
 
 def script(messages: list[dict[str, Any]]) -> Script:
     """The directives that the next reply to these messages is made from."""
-    *before, newest = _texts(messages[-1]) or [""]
+    *before, newest = (_texts(messages[-1]) if messages else []) or [""]
     if newest.startswith(_SUMMARY_ASKED) and not parse(newest):
         extract = "\n".join(before)
         rest = [*messages[:-1], {"role": "user", "content": extract}]

@@ -108,7 +108,7 @@ async def test_a_service_that_takes_less_than_is_known_of_it(small: Rig, kind: s
     assert "still-here" in r.client.text(session)
     assert r.double.too_long > refused
     kinds = [record["kind"] for record in r.records(session)]
-    assert "compaction" in kinds
+    assert "compaction" in kinds or "left out to save context" in prompts(r.double.requests[-1])
     assert ANYWAY in prompts(r.double.requests[-1])
 
 

@@ -213,7 +213,7 @@ def test_records_are_not_changed_by_building_messages() -> None:
 
 def test_a_summary_in_mid_turn_is_followed_by_the_prompt_word_for_word() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "eA=="}}
-    summary = CompactionRecord(epoch=0, time=1.0, summary="so far", prompt_of="t2")
+    summary = CompactionRecord(epoch=0, time=1.0, summary="so far", turn_id="t2")
     turn: list[Record] = [
         user("t2", text("typed"), image),
         reply("t2", call("c2")),

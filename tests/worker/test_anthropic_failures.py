@@ -7,12 +7,15 @@ import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+import anthropic
 import anyio
+import httpx2
 import pytest
 
 from tests.double import serving
 from tests.worker.asking import asking, everything, model, said
 from worker.models.base import ModelError, Reply, Retrying
+from worker.models.failures import Asked, classify
 from worker.models.retries import RetryPolicy
 
 if TYPE_CHECKING:
@@ -192,3 +195,27 @@ async def test_an_answer_that_is_no_stream_is_told_at_once(kind: str, body: str)
                 await everything(made, asking("hi"))
     assert kind.partition(";")[0] in str(caught.value)
     assert asked == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        (400, "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000"),
+        (400, "request (131168 tokens) exceeds the available context size (131072 tokens)"),
+        (500, "context size has been exceeded"),
+        (400, "Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)"),
+        (422, "Range of input length should be [1, 129024]"),
+        (400, "Prompt exceeds max length"),
+        (413, "Request Entity Too Large"),
+    ],
+)
+def test_a_conversation_that_is_too_long_is_told_in_the_words_of_many_servers(status: int, said: str) -> None:
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
+    response = httpx2.Response(status, request=httpx2.Request("POST", "http://h"), json=body)
+    kind = anthropic.InternalServerError if status == 500 else anthropic.BadRequestError
+    failure = classify(kind(said, response=response, body=body), Asked("m", "h", 1))
+    assert failure is not None
+    assert failure.too_long
+    assert not failure.retry
+    assert "/compact" in failure.sentence

@@ -109,25 +109,37 @@ def test_a_summary_begins_anew_and_keeps_the_prompt() -> None:
     prompt = user("t", text("p" * 9_000))
     turn: list[Record] = [prompt, *rounds(*[3_000] * 5)[1:]]
     for kept, tokens in (("t", 3_000), ("", 0)):
-        compaction = CompactionRecord(epoch=1, time=1.0, summary="s" * 3_000, prompt_of=kept)
+        compaction = CompactionRecord(epoch=1, time=1.0, summary="s" * 3_000, turn_id=kept)
         context = folded([*turn, compaction, replace(compaction, summary="s" * 300)])
         assert context.tokens == pytest.approx(tokens + 100, abs=20)
         assert context.limits == {}
     assert folded([*turn, ClearRecord(epoch=1, time=1.0)]).tokens == 0
 
 
+def test_new_results_that_do_not_fit_together_are_cut_alike_and_small_ones_stay() -> None:
+    sizes = [9_000, 9_000, 600, 9_000]
+    turn: list[Record] = [user("t", text("go")), reply("t", *(call(f"c{n}") for n in range(4)))]
+    turn += [result("t", f"c{n}", "x" * size) for n, size in enumerate(sizes)]
+    context = folded(turn, 8_000)
+    context.fit()
+    assert not context.is_at_brim
+    assert set(context.limits) == {"c0", "c1", "c3"}
+    (limit,) = set(context.limits.values())
+    assert limit > 5_000, "no more is cut than must be"
+
+
 def test_a_prompt_that_was_refused_does_not_count() -> None:
     refused = replace(end("u"), error={"code": -32602, "message": "Invalid params"})
     context = folded([*rounds(40), end("t"), user("u", text("p" * 100_000)), refused])
     assert not context.is_full
-    assert context.prompt_fills_it("u")
-    assert not context.prompt_fills_it("t")
+    assert not context.gains("u")
 
 
 def test_a_reply_has_room_beside_what_is_there() -> None:
     assert Context(200_000).output_limit(32_000) == 32_000
     assert Context(8_000).output_limit(32_000) == 2_048
     full = Context(200_000)
+    full.base = 1_000
     full.tokens = int(BRIM * full.window)
     assert full.output_limit(32_000) == 16_384
     full.tokens = 2 * full.window

@@ -168,7 +168,7 @@ def test_what_waits_for_something_may_look_more_often_but_not_for_ever() -> None
     assert next_step(polled(4 * REPEATS_ENDED, "kubectl get pods")) == Done("max_turn_requests")
 
 
-@pytest.mark.parametrize("length", [2, 3])
+@pytest.mark.parametrize("length", [2, 3, 8])
 def test_a_round_of_calls_again_and_again_is_counted_too(length: int) -> None:
     def going_round(number: int) -> list[Record]:
         made: list[Record] = [user("t")]

@@ -64,8 +64,9 @@ class Turns:
     told: list[str] = field(default_factory=list)
     number: int = 0
 
-    async def fill(self) -> None:
-        long = reply("old", text("word " * 100), model="m", usage={"input": 9_500, "output": 10})
+    async def fill(self, tokens: int = 9_500) -> None:
+        usage = {"input": 100, "output": tokens - 100}
+        long = reply("old", text("word " * 100), model="m", usage=usage)
         await self.history.write(user("old"), long, end("old"))
 
     async def run(self) -> str:
@@ -132,11 +133,47 @@ async def test_a_conversation_too_long_to_be_summarized_in_is_summarized_on_an_e
 
 async def test_a_conversation_of_which_no_extract_is_short_enough_says_what_to_do() -> None:
     too_long = ModelError("Too long: /compact.", too_long=True)
-    t = await turns(*[too_long] * 11)
+    t = await turns(*[too_long] * 7)
     with pytest.raises(ModelError, match="Too long: /compact"):
         await t.run()
     assert t.model.answers == []
     assert t.compacted() == 0
+
+
+async def test_what_a_summary_cannot_make_shorter_is_not_summarized() -> None:
+    t = Turns(Scripted([said("answer"), said("again")]))
+    # Nearly all of the window is the system prompt and the tools, of which the API counts so much.
+    large = reply("old", text("word " * 100), model="m", usage={"input": 9_500, "output": 10})
+    await t.history.write(user("old"), large, end("old"))
+    assert await t.run() == await t.run() == "end_turn"
+    assert t.model.asked == ["question 1", "question 2"]
+
+
+async def test_a_window_that_proves_smaller_again_and_again_is_met_each_time() -> None:
+    too_long = ModelError("Too long.", too_long=True)
+    t = Turns(Scripted([too_long, said("s" * 300), said("answer")] * 2))
+    for number, tokens in enumerate((7_000, 5_000)):
+        await t.fill(tokens)
+        assert await t.run() == "end_turn"
+        assert t.compacted() == number + 1
+    assert t.model.answers == []
+
+
+async def test_what_nothing_can_be_left_out_of_is_not_sent_for_ever() -> None:
+    too_long = ModelError("Too long.", too_long=True)
+    t = await turns(said("s" * 300), too_long, too_long)
+    with pytest.raises(ModelError, match="Too long"):
+        await t.run()
+    assert t.compacted() == 1
+
+
+async def test_a_summary_that_was_not_to_be_had_is_tried_again_when_there_is_much_more() -> None:
+    t = await turns(said(" "), said(" "), said("answer"), said("short"), said("answer"))
+    assert await t.run() == "end_turn"
+    more = reply("more", text("word " * 100), model="m", usage={"input": 9_600, "output": 1_500})
+    await t.history.write(user("more"), more, end("more"))
+    assert await t.run() == "end_turn"
+    assert t.compacted() == 1
 
 
 async def test_after_a_summary_or_a_clear_it_is_tried_again() -> None:

@@ -41,6 +41,16 @@ class Usage:
         )
 
 
+def usage_record(usage: Usage) -> dict[str, int]:
+    """A request's tokens as the history keeps them."""
+    return {
+        "input": usage.input,
+        "output": usage.output,
+        "cache_read": usage.cache_read,
+        "cache_write": usage.cache_write,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """A text delta."""

@@ -35,9 +35,14 @@ _STATUS_OF_TYPE: Final = {
     "overloaded_error": 529,
 }
 _TOO_LONG: Final = re.compile(
-    r"prompt is too long|input is too long|exceeds? (the )?(maximum )?context|context (window|length|limit)",
+    r"(prompt|input|request) is too long|exceeds? (the )?(maximum )?context"
+    r"|context.?(window|length|limit|size)|token limit"
+    r"|input length should be|exceeds? (the )?max(imum)? (input |prompt )?length",
     re.IGNORECASE,
 )
+"""In the words of the service itself, and of servers that are compatible with it (llama.cpp, Kimi, Qwen)."""
+_TOO_LONG_STATUS: Final = (400, 413, 422, 500)
+"""With one of these words; 413 without."""
 _THINKING_REFUSED: Final = re.compile(r"\bthinking`? blocks?\b", re.IGNORECASE)
 _THINKING_REASON: Final = re.compile(r"signature|modif|model|conversation|account", re.IGNORECASE)
 _SHORTEST_SECRET: Final = 6  # a dummy key of a local server ("x") occurs in any text
@@ -134,7 +139,8 @@ def _of_status(error: anthropic.APIStatusError, asked: Asked) -> Failure:
         status = _STATUS_OF_TYPE.get(error.type or "", 500)
     said = asked.redact(_message(error.body) or error.message)
     headers = error.response.headers
-    if status in _RETRIED_STATUS or status >= 500:
+    too_long = status == 413 or (status in _TOO_LONG_STATUS and bool(_TOO_LONG.search(said)))
+    if (status in _RETRIED_STATUS or status >= 500) and not too_long:
         what = {429: "is limiting the rate", 529: "is overloaded"}.get(status, "failed")
         return Failure(
             f"The model service {what} ({status}).",
@@ -147,7 +153,7 @@ def _of_status(error: anthropic.APIStatusError, asked: Asked) -> Failure:
         _refusal(status, said, asked),
         retry=False,
         auth=status in (401, 403),
-        too_long=status == 413 or (status == 400 and bool(_TOO_LONG.search(said))),
+        too_long=too_long,
         thinking_refused=status == 400
         and bool(_THINKING_REFUSED.search(said))
         and bool(_THINKING_REASON.search(said)),

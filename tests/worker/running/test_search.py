@@ -183,7 +183,7 @@ async def test_any_pattern_is_a_pattern(grep: Search, folder: Path, pattern: str
     "pattern",
     [
         *(r"a\x0Ab", r"a\u{a}b", r"a[\n]b", "a\nb", r"a\n?b", r"a\r?\nb", r"a$\nb", "(?x)a \\n\n b"),
-        *(r"a[[:blank:]\n]b", r"a[^[:alpha:]\n]?\nb"),
+        *(r"a[[:blank:]\n]b", r"a[^[:alpha:]\n]?\nb", r"a(;|\n)b", r"a[;\n]b"),
     ],
 )
 async def test_a_line_feed_in_any_form_is_valid(grep: Search, folder: Path, pattern: str) -> None:
