@@ -31,6 +31,7 @@ _REFUSED: Final = (MsgspecError, ValueError, TypeError, RecursionError)
 """What the two raise for what JSON cannot carry or is no record."""
 _MANY: Final = 200
 """Brackets of a line that may be nested too deeply."""
+_MANY_OPENERS: Final = re.compile(rb"[^\n]{%d}" % _MANY)
 _NOT_OPENERS: Final = bytes(set(range(256)) - set(b"{[\n"))
 _SALVAGED: Final = 32 * 2**20
 """Octets of a bad line that is searched: 300 MB of garbage kept a worker busy until it was taken for hung."""
@@ -73,13 +74,18 @@ def _sound(data: bytes) -> list[Record] | None:
         records = _decode_lines(data)
     except _REFUSED:
         return None
+    openers = data.translate(None, _NOT_OPENERS)
     # Blank lines and lines with several records are for `_salvage`.
-    if len(records) != data.count(b"\n") or len(records) != data.startswith(b"{") + data.count(b"\n{"):
+    if len(records) != openers.count(b"\n") or len(records) != (b"\n" + openers).count(b"\n{"):
         return None
-    openers = data.translate(None, _NOT_OPENERS).split(b"\n")
-    many = [number for number, line in enumerate(openers) if len(line) >= _MANY]
-    lines = data.split(b"\n") if many else []
-    return records if all(_is_shallow(lines[number]) for number in many) else None
+    if _MANY_OPENERS.search(openers) is None:
+        return records
+    deep = [
+        line
+        for line, opened in zip(data.split(b"\n"), openers.split(b"\n"), strict=True)
+        if len(opened) >= _MANY
+    ]
+    return records if all(map(_is_shallow, deep)) else None
 
 
 def _is_shallow(line: bytes) -> bool:
