@@ -76,7 +76,7 @@ def _sound(data: bytes) -> list[Record] | None:
         return None
     openers = data.translate(None, _NOT_OPENERS)
     # Blank lines and lines with several records are for `_salvage`.
-    if len(records) != openers.count(b"\n") or len(records) != (b"\n" + openers).count(b"\n{"):
+    if len(records) != openers.count(b"\n") or len(records) != data.startswith(b"{") + data.count(b"\n{"):
         return None
     if _MANY_OPENERS.search(openers) is None:
         return records
