@@ -41,7 +41,8 @@ class AssistantRecord(_OfTurn, frozen=True, kw_only=True, tag="assistant"):
 
     `stop_reason` is the API's word, or `cancelled` for what had streamed when the user cancelled.
     `usage` is the request's, with the keys input, output, cache_read, cache_write.
-    `malformed` maps the id of a tool_use whose JSON did not parse to the text that came.
+    `malformed` maps the id of a tool_use whose JSON did not parse to the text that came. `window` is what
+    the request was cut to go into, in tokens; 0 where that is not known.
     """
 
     kind: ClassVar[Literal["assistant"]] = "assistant"
@@ -51,6 +52,7 @@ class AssistantRecord(_OfTurn, frozen=True, kw_only=True, tag="assistant"):
     stop_reason: str
     usage: dict[str, int] = field(default_factory=dict)
     malformed: dict[str, str] = field(default_factory=dict)
+    window: int = 0
 
 
 class ToolStartRecord(_OfTurn, frozen=True, kw_only=True, tag="tool_start"):

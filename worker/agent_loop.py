@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS: Final = 4
-"""Requests for one reply, as they prove too long for the model."""
-_REFUSED: Final = 0.9
-"""Of a request that was too long: its model's window is taken for no more."""
+_TRIES: Final = (0.9, 0.6, 0.35, 0.2)
+"""For one reply. Of a request that was too long, the window is taken for so much in the next try."""
 
 
 @dataclass
@@ -75,6 +73,9 @@ class AgentLoop:
     thoughts: list[str] = field(default_factory=list)
     """Thinking of the reply that is streaming."""
     message_id: str = ""
+    _windows: dict[str, int] = field(default_factory=dict)
+    """By model, tokens of windows that proved smaller in this turn than they are said to be. The next turn
+    begins with what this one has cut, so it does not have to know."""
 
     async def run(self) -> str:
         """Run the turn to its end; returns ACP's stop reason. Raises ModelError, HistoryError."""
@@ -88,25 +89,39 @@ class AgentLoop:
                     return stop_reason
 
     async def _ask(self) -> None:
-        brain = await self.think()
         refusal: ModelError | None = None
-        for _ in range(_ATTEMPTS):
-            context = self.history.context(self.history.window(brain.entry))
-            begins = self.history.records[-1].kind == "user"
-            full = context.is_full if begins else context.is_at_brim
-            if full and context.gains(self.turn_id) and self._has_grown(context):
-                await self._summarize(brain, context)
+        sent: object = None
+        for share in _TRIES:
+            brain = await self._brain()
+            await self._make_room(brain)
+            context = self.history.context(brain.entry.window)
+            to_send = len(self.history.records), context.limits, context.output_limit(brain.entry.max_output)
+            if refusal is not None and to_send == sent:
+                break
             try:
-                await self._stream(brain)
+                return await self._stream(brain)
             except ModelError as e:
-                # With a window that is known to be smaller, more is cut or summarized.
-                if not e.too_long or not self.history.refused(brain.entry, int(_REFUSED * context.tokens)):
+                if not e.too_long:
                     raise
-                refusal = e
-            else:
-                return
+                refusal, sent = e, to_send
+            self._windows[brain.entry.id] = int(share * min(context.whole, brain.entry.window))
         assert refusal is not None
         raise refusal
+
+    async def _brain(self) -> Brain:
+        brain = await self.think()
+        window = self._windows.get(brain.entry.id, brain.entry.window)
+        if window == brain.entry.window:
+            return brain
+        return replace(brain, entry=brain.entry.model_copy(update={"window": window}))
+
+    async def _make_room(self, brain: Brain) -> None:
+        """By a summary, if there is no other way. Raises ModelError where it may be different later."""
+        context = self.history.context(brain.entry.window)
+        begins = self.history.records[-1].kind == "user"
+        full = context.is_full if begins else context.is_at_brim
+        if full and context.gains(self.turn_id) and self._has_grown(context):
+            await self._summarize(brain, context)
 
     def _has_grown(self, context: Context) -> bool:
         """Since no summary of it was to be had, if that was so: it would not get shorter by trying again."""
@@ -114,7 +129,6 @@ class AgentLoop:
         return failed_at is None or context.tokens > failed_at + LEAST_GAIN * context.window
 
     async def _summarize(self, brain: Brain, context: Context) -> None:
-        """Raises ModelError where it may be different later."""
         try:
             done = await compact(self.history, brain, "", RetryNotice(self.emit).tell, self.turn_id)
         except ModelError as e:
@@ -129,7 +143,7 @@ class AgentLoop:
             await self.emit(ev.Compaction("\n[The conversation was summarized to make room.]\n"))
 
     async def _stream(self, brain: Brain) -> None:
-        window = self.history.window(brain.entry)
+        window = brain.entry.window
         request = ModelRequest(
             model=brain.entry.id,
             system=brain.system,
@@ -175,6 +189,7 @@ class AgentLoop:
                 stop_reason=reply.stop_reason,
                 usage=usage_record(reply.usage),
                 malformed={blocks[place]["id"]: text for place, text in reply.malformed.items()},
+                window=brain.entry.window,
             )
         )
 
@@ -193,7 +208,7 @@ class AgentLoop:
 
 
 def cost(history: History, entry: ModelEntry) -> float | None:
-    """US dollars that the session's replies cost, or None where the model's price is not known."""
+    """US dollars that this model's replies and summaries cost; None where its price is not known."""
     if entry.price is None:
         return None
     price = entry.price

@@ -11,8 +11,9 @@ from worker.compaction import compact
 from worker.retry_notice import RetryNotice
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from shared.records import Record
     from worker.agent_loop import Brain
     from worker.history import History
     from worker.publisher import Publisher
@@ -42,6 +43,13 @@ def unescaped(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if blocks and blocks[0].get("type") == "text" and blocks[0]["text"].startswith("//"):
         return [{**blocks[0], "text": blocks[0]["text"][1:]}, *blocks[1:]]
     return blocks
+
+
+def was_compacting(turn: Sequence[Record]) -> bool:
+    """The turn is a `/compact` that did its work: one that is in a prompt's turn comes after the prompt."""
+    return any(record.kind == "compaction" for record in turn) and not any(
+        record.kind in ("user", "command") for record in turn
+    )
 
 
 @dataclass
@@ -90,7 +98,7 @@ class Commands:
 
     async def _status(self) -> str:
         brain = await self.think()
-        window = self.history.window(brain.entry)
+        window = brain.entry.window
         used = self.history.context(window).tokens
         spent = [request.usage for request in self.history.requests()]
         return "\n".join(

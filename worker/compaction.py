@@ -46,7 +46,7 @@ async def compact(
     `focus` is what the summary should keep above all. The prompt of the turn, if it has one, stays word for
     word. Raises ModelError, HistoryError.
     """
-    model, window, records = brain.entry.id, history.window(brain.entry), history.records
+    model, window, records = brain.entry.id, brain.entry.window, history.records
     prompt = next((record for record in history.of_turn(turn_id) if record.kind == "user"), None)
     if prompt is not None and records[-1] is prompt:
         # The turn begins with it: it is not to be answered yet, but what came before it to be summarized.
@@ -60,7 +60,7 @@ async def compact(
     ask = _ASK + (f"\n\nAbove all keep: {focus}" if focus else "")
     found = await _asked_in_it(brain, messages, ask, told)
     if found is None:
-        found = await _asked_on_an_extract(brain, messages, window, ask, told)
+        found = await _asked_on_an_extract(brain, messages, ask, told)
     if found is None or len(found.text.encode()) >= before:
         return None
     record = CompactionRecord(
@@ -91,12 +91,12 @@ async def _asked_in_it(brain: Brain, messages: list[dict[str, Any]], ask: str, t
 
 
 async def _asked_on_an_extract(
-    brain: Brain, messages: list[dict[str, Any]], window: int, ask: str, told: Told
+    brain: Brain, messages: list[dict[str, Any]], ask: str, told: Told
 ) -> _Summary | None:
     """A summary of so much of it as the model takes."""
     failure: ModelError | None = None
     for share in _SHARES:
-        extract = _EXTRACT.format(transcript(messages, int(share * window)))
+        extract = _EXTRACT.format(transcript(messages, int(share * brain.entry.window)))
         asked = [{"type": "text", "text": text} for text in (extract, ask)]
         try:
             return await _summary(brain, [{"role": "user", "content": asked}], [], told)

@@ -1,12 +1,14 @@
 """How full the model's window is, and what is cut of tool results so that it does not overflow.
 
-A fold over a history's records, so a worker that has just loaded them cuts what the one before it cut: the
-service's cache holds the conversation as it was sent. For the same reason what is cut stays cut, and a
-good part is cut at once: each change costs the cache all that comes after it.
+A fold over a history's records, which say what window each request was cut for: so a worker that has just
+loaded them cuts what the one before it cut, whichever models were asked. The service's cache holds the
+conversation as it was sent. For the same reason what is cut stays cut, and a good part is cut at once:
+each change costs the cache all that comes after it.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,12 +56,15 @@ class _Sent:
 
 
 class Context:
-    """The conversation that goes to a model with a window of so many tokens."""
+    """The conversation that goes to a model with a window of so many tokens.
+
+    The window is that of the newest reply's request, once there is one: for the next, see `fitted`.
+    """
 
     def __init__(self, window: int) -> None:
         self.window = window
         self.base = 0
-        """Tokens of the system prompt and the tools, as the API's first count tells them."""
+        """Tokens of the system prompt and the tools: by what the API's first count exceeds the estimate."""
         self._begin(0)
 
     def _begin(self, summary: int) -> None:
@@ -88,8 +93,17 @@ class Context:
         """The next request may not fit."""
         return self.tokens > BRIM * self.window
 
+    @property
+    def whole(self) -> int:
+        """Tokens of the next request, with the system prompt and the tools if they were not counted yet."""
+        known = self._counted or self.base
+        return self.tokens + (0 if known else min(self.window // 2, _PROMPT))
+
     def gains(self, turn_id: str) -> bool:
-        """A summary would take the place of more than an earlier one does, and than a turn's prompt."""
+        """All that a summary would replace is more than a tenth of the window.
+
+        That is not the system prompt, the tools, an earlier summary, nor this turn's prompt.
+        """
         kept = self.base + self._summary + self._prompts.get(turn_id, 0)
         return self.tokens - kept > LEAST_GAIN * self.window
 
@@ -100,7 +114,8 @@ class Context:
                 self._prompts[record.turn_id] = tokens = _estimate(record.blocks)
                 self.tokens += tokens
             case "assistant":
-                self.fit()  # as its request did
+                self.window = record.window or self.window
+                self._fit()  # as its request was
                 self._seen = len(self._results)
                 self._count(record)
             case "tool_result" if record.parent_call_id is None:
@@ -109,7 +124,6 @@ class Context:
                 self._cut(sent, min(LONGEST_RESULT, self.window))
                 self.tokens += sent.octets // _OCTETS_A_TOKEN
             case "turn_end":
-                self.fit()  # as its last request did, if it failed
                 if prompt_refused(record):
                     self._free(self._prompts.get(record.turn_id, 0), 1)
             case "compaction":
@@ -130,7 +144,17 @@ class Context:
         self._counted = True
         self.tokens = used + reply.usage.get("output", 0)
 
-    def fit(self) -> None:
+    def fitted(self, window: int) -> Context:
+        """The same, cut to go into a window of so many tokens. Not to be changed."""
+        made = copy.copy(self)
+        made.window = window
+        if made.is_full:
+            made.limits = dict(self.limits)
+            made._results = [copy.copy(sent) for sent in self._results]
+            made._fit()
+        return made
+
+    def _fit(self) -> None:
         """Cut results if the window is full: old ones first, those not seen yet only as far as they must."""
         if not self.is_full:
             return
@@ -171,7 +195,7 @@ class Context:
 
         In steps, since a thinking budget follows it, and each change of that costs the cache.
         """
-        left = self.window - self.tokens - (0 if self.base else min(self.window // 2, _PROMPT))
+        left = self.window - self.whole
         return most if most <= left else max(1 << max(left, 1).bit_length() - 1, LEAST_OUTPUT)
 
 

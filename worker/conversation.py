@@ -21,7 +21,7 @@ class Conversation:
 
     def __init__(self) -> None:
         self._forget("")
-        self._context = Context(0)
+        self._context: Context | None = None
         self._counted = 0
         """So many records are in the context."""
 
@@ -35,13 +35,11 @@ class Conversation:
 
     def context(self, records: Sequence[Record], window: int) -> Context:
         """How full a window of so many tokens is with these records, cut to go into it."""
-        if self._context.window != window:
-            self._context, self._counted = Context(window), 0
+        context = self._context = self._context or Context(window)
         for record in records[self._counted :]:
-            self._context.add(record)
+            context.add(record)
         self._counted = len(records)
-        self._context.fit()
-        return self._context
+        return context.fitted(window)
 
     def messages(self, records: Sequence[Record], model: str, window: int) -> list[dict[str, Any]]:
         """What `to_messages` gives for these records, cut to fit into a window of so many tokens."""

@@ -1,4 +1,4 @@
-"""A session's records in this worker: what the disk has, and nothing else.
+"""A session's records in this worker: what the disk has, and what follows from them.
 
 Each write is durable when it returns, off the event loop, and only then in memory; a write that fails
 leaves both as they were. What repair changed at load is written back with the next success.
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
     from pathlib import Path
 
-    from shared.catalog import ModelEntry
     from shared.lines import Problem
     from shared.records import AssistantRecord, CompactionRecord, Record
     from worker.context import Context
@@ -108,8 +107,6 @@ class History:
         self._unsaved = False
         self.no_summary_of: int | None = None
         """So many tokens were in the context when no summary of it was to be had."""
-        self._windows: dict[str, int] = {}
-        """Windows by model that proved smaller than they are said to be, in tokens."""
         self._held = _Held()
 
     @property
@@ -213,19 +210,8 @@ class History:
         """How full a window of so many tokens is, with what is cut for the next request."""
         return self._held.conversation.context(self.records, window)
 
-    def window(self, entry: ModelEntry) -> int:
-        """Tokens that a model takes, as far as is known."""
-        return min(entry.window, self._windows.get(entry.id, entry.window))
-
-    def refused(self, entry: ModelEntry, tokens: int) -> bool:
-        """The model did not take so many tokens; whether that makes its window smaller than was known."""
-        narrower = tokens < self.window(entry)
-        if narrower:
-            self._windows[entry.id] = tokens
-        return narrower
-
     def requests(self) -> Sequence[AssistantRecord | CompactionRecord]:
-        """What came of all requests to models, in order, with their usage."""
+        """The replies and summaries that models gave, in order, with their usage."""
         return self._held.requests
 
     def call_ids(self) -> Set[str]:
@@ -242,7 +228,7 @@ class History:
 
 
 def usage_sum(records: list[Record]) -> dict[str, int]:
-    """ACP's usage over a turn's records, sub-agents' tokens included."""
+    """ACP's usage over a turn's records, tokens of sub-agents and of a summary included."""
     input_tokens = output_tokens = 0
     for record in records:
         usage: dict[str, Any] = getattr(record, "usage", {})

@@ -186,9 +186,13 @@ class WorkerSession:
     def _work(self, frame: Prompt, told: Told | None) -> Work:
         loop = self._loop(frame.turn_id, told)
         turn_end = self._turn_end if self._extensions.hooks is not None else None
-        command = commands.parse(frame.blocks)
+        typed = frame.blocks
+        if not typed and commands.was_compacting(self._history.of_turn(frame.turn_id)):
+            # What was typed is recorded with what came of it, and that had not been told yet.
+            typed = [{"type": "text", "text": "/compact"}]
+        command = commands.parse(typed)
         if command is None:
-            blocks = content.to_model(commands.unescaped(frame.blocks))
+            blocks = content.to_model(commands.unescaped(typed))
             return Work(blocks, loop, ready=self._extensions.settle, turn_end=turn_end)
         runner = commands.Commands(
             self._history,
@@ -207,10 +211,10 @@ class WorkerSession:
                 return str(e)
             if message is None:
                 return await runner.run(command)
-            work.blocks = content.to_model([{"type": "text", "text": message}, *frame.blocks[1:]])
+            work.blocks = content.to_model([{"type": "text", "text": message}, *typed[1:]])
             return None
 
-        work = Work([], loop, run, frame.blocks[0]["text"], turn_end=turn_end)
+        work = Work([], loop, run, typed[0]["text"], turn_end=turn_end)
         return work
 
     async def _turn_end(self, stop_reason: str) -> None:

@@ -84,8 +84,8 @@ class Turn:
         self._publisher = publisher
         self._told = told
         self._scope = anyio.CancelScope()
-        self._command: CommandRecord | None = None
-        """What ran; written with the turn's end, so that a turn that is taken up has both or neither."""
+        self._failed: CommandRecord | None = None
+        """A command that failed or was cancelled: written with the turn's end, which tells that it was so."""
         self.unauthorized = False
         """It ended as the model's credentials are missing or were refused."""
 
@@ -151,9 +151,10 @@ class Turn:
             usage=usage_sum(self._history.of_turn(self.id)),
             error=error,
         )
-        await self._history.write(*([self._command] if self._command is not None else ()), end)
-        if self._command is not None and error is None:
-            await self._publisher.publish(ev.TextDelta(self._command.output, self.id))
+        if self._failed is None:
+            await self._history.write(end)
+        else:
+            await self._history.write(self._failed, end)
         return end
 
     async def _do(self, work: Work, known: Sequence[Record]) -> str:
@@ -161,7 +162,9 @@ class Turn:
         if work.ready is not None:
             await work.ready()
         asked = any(record.kind == "user" for record in known)
-        if work.command is not None and not asked and await self._run_command(work):
+        # A worker that died after it ran a command needs not run it again.
+        ran = any(record.kind == "command" for record in known)
+        if ran or (work.command is not None and not asked and await self._run_command(work)):
             return "end_turn"
         if not asked:
             await self._begin(work)
@@ -182,23 +185,22 @@ class Turn:
         try:
             output = await work.command()
         except ModelError as e:
-            self._ran(work, str(e))
+            self._failed = self._ran(work, str(e))
             raise
         if output is not None:
-            self._ran(work, output)
+            await self._history.write(self._ran(work, output))
+            await self._publisher.publish(ev.TextDelta(output, self.id))
         return output is not None
 
-    def _ran(self, work: Work, output: str) -> None:
-        self._command = CommandRecord(
-            **self._history.stamp(), turn_id=self.id, text=work.typed, output=output
-        )
+    def _ran(self, work: Work, output: str) -> CommandRecord:
+        return CommandRecord(**self._history.stamp(), turn_id=self.id, text=work.typed, output=output)
 
     async def _cancelled(self, work: Work) -> None:
         """What had streamed is kept, and every call gets its end, on disk and at the client."""
-        if not any(record.kind == "user" for record in self._history.of_turn(self.id)):
+        if not any(record.kind in ("user", "command") for record in self._history.of_turn(self.id)):
             await self._begin(work)
-            if work.typed and not work.blocks and self._command is None:
-                self._ran(work, _COMMAND_CANCELLED)
+            if work.typed and not work.blocks:
+                self._failed = self._ran(work, _COMMAND_CANCELLED)
         loop = work.loop
         text = "".join(loop.partial)
         if text.strip():
@@ -250,7 +252,7 @@ class Turn:
                     if call["id"] not in told.calls and call["id"] in results:
                         update = call_update(call, results[call["id"]], tools.tools, tools.cwd)
                         self._publisher.send_update(update, call["id"], update["status"])
-            elif isinstance(record, CommandRecord) and end is not None and end.error is None:
+            elif isinstance(record, CommandRecord) and (end is None or end.stop_reason == "end_turn"):
                 shown = told.shown.get(f"{self.id}:agent_message_chunk", 0)
                 if record.output[shown:]:
                     await self._publisher.publish(ev.TextDelta(record.output[shown:], self.id))

@@ -37,19 +37,28 @@ def folded(records: list[Record], window: int = WINDOW) -> Context:
     return context
 
 
-@given(st.lists(st.integers(0, 20_000), max_size=30), st.booleans(), st.sampled_from([2_000, WINDOW, 50_000]))
+@given(
+    st.lists(st.tuples(st.integers(0, 20_000), st.sampled_from([2_000, WINDOW, 50_000])), max_size=30),
+    st.booleans(),
+)
 def test_a_worker_that_has_just_loaded_the_history_cuts_the_same(
-    octets: list[int], counted: bool, window: int
+    asked: list[tuple[int, int]], counted: bool
 ) -> None:
-    live = Context(window)
-    for record in rounds(*octets, counted=counted):
-        if record.kind == "assistant":
-            live.fit()  # for the request that it answers
+    """Whatever windows the requests were cut for, and however often it was looked at in between."""
+    live = Context(WINDOW)
+    windows = [window for _, window in asked]
+    records = rounds(*[octets for octets, _ in asked], counted=counted)
+    replies = [n for n, record in enumerate(records) if record.kind == "assistant"]
+    for n, window in zip(replies, windows, strict=True):
+        records[n] = replace(records[n], window=window)
+    for n, record in enumerate(records):
+        sent = live.fitted(record.window) if record.kind == "assistant" else None
         live.add(record)
-    live.fit()
-    loaded = folded(rounds(*octets, counted=counted), window)
-    loaded.fit()
-    assert (loaded.limits, loaded.tokens) == (live.limits, live.tokens)
+        if sent is not None:
+            assert live.limits == sent.limits, "it knows what was sent"
+        live.fitted(2_000)
+        loaded = folded(records[: n + 1])
+        assert (loaded.limits, loaded.tokens) == (live.limits, live.tokens)
 
 
 @given(st.lists(st.integers(0, 20_000), max_size=40), st.booleans())
@@ -62,16 +71,15 @@ def test_what_is_cut_stays_cut_and_what_is_new_stays_whole_below_the_brim(
         if record.kind != "tool_result":
             continue
         at_brim = context.is_at_brim
-        context.fit()
-        assert all(context.limits[one] <= limit for one, limit in before.items())
+        sent = context.fitted(WINDOW)
+        assert all(sent.limits[one] <= limit for one, limit in before.items())
         if not at_brim and len(record.text) <= WINDOW:
-            assert record.call_id not in context.limits
-        before = dict(context.limits)
+            assert record.call_id not in sent.limits
+        before = dict(sent.limits)
 
 
 def test_nothing_is_cut_before_the_window_is_full() -> None:
-    context = folded(rounds(*[2_000] * 10))
-    context.fit()
+    context = folded(rounds(*[2_000] * 10)).fitted(WINDOW)
     assert not context.is_full
     assert context.limits == {}
 
@@ -82,7 +90,7 @@ def test_old_results_are_shrunk_first_and_a_good_part_at_once() -> None:
     for record in rounds(*[2_000] * 16)[-2:]:
         context.add(record)
     assert context.tokens > FULL * WINDOW
-    context.fit()
+    context = context.fitted(WINDOW)
     assert context.tokens <= ROOMY * WINDOW
     assert list(context.limits) == [f"c{n}" for n in range(len(context.limits))]
     assert set(context.limits.values()) == {SHRUNK}
@@ -93,8 +101,7 @@ def test_no_single_result_fills_the_window() -> None:
     for words, characters in (("x", WINDOW), ("語", WINDOW // 3)):
         context = folded(rounds(400_000, words=words))
         assert context.limits == {"c0": characters}
-        context.fit()
-        assert not context.is_at_brim
+        assert not context.fitted(WINDOW).is_at_brim
 
 
 def test_a_service_that_counts_nothing_is_counted_for() -> None:
@@ -120,8 +127,7 @@ def test_new_results_that_do_not_fit_together_are_cut_alike_and_small_ones_stay(
     sizes = [9_000, 9_000, 600, 9_000]
     turn: list[Record] = [user("t", text("go")), reply("t", *(call(f"c{n}") for n in range(4)))]
     turn += [result("t", f"c{n}", "x" * size) for n, size in enumerate(sizes)]
-    context = folded(turn, 8_000)
-    context.fit()
+    context = folded(turn, 8_000).fitted(8_000)
     assert not context.is_at_brim
     assert set(context.limits) == {"c0", "c1", "c3"}
     (limit,) = set(context.limits.values())

@@ -133,7 +133,7 @@ async def test_a_conversation_too_long_to_be_summarized_in_is_summarized_on_an_e
 
 async def test_a_conversation_of_which_no_extract_is_short_enough_says_what_to_do() -> None:
     too_long = ModelError("Too long: /compact.", too_long=True)
-    t = await turns(*[too_long] * 7)
+    t = await turns(*[too_long] * 6)
     with pytest.raises(ModelError, match="Too long: /compact"):
         await t.run()
     assert t.model.answers == []
