@@ -44,7 +44,7 @@ def sensitive(resolved: Path, *, write: bool = False) -> str | None:
     """
     parts = tuple(part.lower() for part in resolved.parts)
     changed = _of_git(resolved, parts) if write else None
-    return _by_parts(parts) or changed or _own(resolved)
+    return _by_parts(resolved, parts) or changed or _own(resolved)
 
 
 def is_skill(resolved: Path, folders: Iterable[Path]) -> bool:
@@ -52,13 +52,13 @@ def is_skill(resolved: Path, folders: Iterable[Path]) -> bool:
 
     They lie in our config dir, which is sensitive; but they are there to be read.
     """
-    secret = _by_parts(tuple(part.lower() for part in resolved.parts))
+    secret = _by_parts(resolved, tuple(part.lower() for part in resolved.parts))
     return secret is None and inside(resolved, folders)
 
 
-def _by_parts(parts: tuple[str, ...]) -> str | None:
+def _by_parts(resolved: Path, parts: tuple[str, ...]) -> str | None:
     name = parts[-1] if parts else ""
-    reason = _by_name(name) or _in_git(parts) or _in_folder(parts)
+    reason = _by_name(name) or _in_git(resolved, parts) or _in_folder(parts)
     if reason is not None:
         return reason
     originals = tuple(_original(part) for part in parts)
@@ -68,7 +68,7 @@ def _by_parts(parts: tuple[str, ...]) -> str | None:
     if copied != name:
         # Editors make hidden copies of files that are not: `.credentials.json.swp`.
         reason = _by_name(copied) or _by_name(copied.removeprefix("."))
-    reason = reason or _in_git(originals) or _in_folder(originals)
+    reason = reason or _in_git(resolved, originals) or _in_folder(originals)
     return reason and f"looks like a copy of what {reason}"
 
 
@@ -92,39 +92,57 @@ def _by_name(name: str) -> str | None:
     return None
 
 
-def _in_git(parts: tuple[str, ...]) -> str | None:
+def _in_git(resolved: Path, parts: tuple[str, ...]) -> str | None:
     """Hooks and settings of a repository, of its submodules and worktrees, and of bare ones (`x.git`).
 
-    A `.git` *file* counts too: it may send git to a folder with other settings, which run programs.
+    A `.git` *file* counts too: it may send git to a folder with other settings, which run programs. A folder
+    called `x.git` that has files checked out is none: git takes the `.git` in it.
     """
-    at = next((i for i, part in enumerate(parts) if part.endswith(".git")), None)
-    if at is None:
-        return None
-    below = parts[at + 1 :]
-    if "hooks" in below:
-        return "is run by git"
-    if below and below[-1] in ("config", "config.worktree"):
-        return "is git's own configuration"
-    return "is a git repository itself" if not below and parts[at] == ".git" else None
+    for i, part in enumerate(parts):
+        if not part.endswith(".git") or (part != ".git" and _checked_out(Path(*resolved.parts[: i + 1]))):
+            continue
+        below = parts[i + 1 :]
+        if "hooks" in below:
+            return "is run by git"
+        if below and below[-1] in ("config", "config.worktree"):
+            return "is git's own configuration"
+        return "is a git repository itself" if not below and part == ".git" else None
+    return None
+
+
+def _checked_out(folder: Path) -> bool:
+    """Whether git looks for a repository of this folder in its `.git`, and so never in the folder itself."""
+    own = folder / ".git"
+    # Of a file git reads on or gives up; a folder that lacks one of these it passes over.
+    return os.path.isfile(own) or all(os.path.lexists(own / name) for name in ("HEAD", "objects", "refs"))
 
 
 def _of_git(resolved: Path, parts: tuple[str, ...]) -> str | None:
     """Why a write may make git run something: by other settings, or as it makes a folder a repository.
 
-    What makes a repository of a folder that is not called `.git` is HEAD, and its settings count then: so
-    the second of the two asks, whichever it is. HEAD alone does not: commands name it as a revision.
+    What makes a repository of a folder that is not called `.git` is HEAD, and its settings and hooks count
+    then: so the second of the two asks, whichever it is. HEAD alone does not: commands name it as a revision.
+    To git a HEAD or a setting may be a link, and that of HEAD may dangle.
     """
     name = parts[-1] if parts else ""
     if ".git" in parts[:-1]:
         return "is kept by git itself"
     if name == "commondir":
         return "tells git where its settings are"
-    if name == "head" and os.path.isfile(resolved.with_name("config")):
+    if name == "head" and _has_settings(resolved.parent) and not _checked_out(resolved.parent):
         return "makes its folder a git repository"
     for part, folder in zip(reversed(parts), resolved.parents, strict=False):
-        if part in ("config", "config.worktree", "hooks") and os.path.isfile(folder / "HEAD"):
+        if part not in ("config", "config.worktree", "hooks"):
+            continue
+        if os.path.lexists(folder / "HEAD") and not _checked_out(folder):
             return "is run by git" if part == "hooks" else "is git's own configuration"
     return None
+
+
+def _has_settings(folder: Path) -> bool:
+    """A folder called `config`, as many projects have one, is no setting of git's."""
+    config = folder / "config"
+    return os.path.lexists(folder / "hooks") or (os.path.lexists(config) and not os.path.isdir(config))
 
 
 def _in_folder(parts: tuple[str, ...]) -> str | None:

@@ -133,9 +133,42 @@ def test_a_folder_does_not_become_a_repository_with_settings_unasked(tmp_path: P
     assert sensitive(tmp_path / "a/hooks/post-checkout", write=True)
     assert sensitive(tmp_path / "a/config.worktree", write=True)
     assert sensitive(tmp_path / "a/main.py", write=True) is None
+    # To git a HEAD may be a link that dangles, and hooks need no settings.
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/HEAD").symlink_to("refs/heads/main")
+    assert sensitive(tmp_path / "link/config", write=True)
+    assert sensitive(tmp_path / "link/hooks/x", write=True)
+    (tmp_path / "link2").mkdir()
+    (tmp_path / "link2/config").symlink_to("../later")
+    assert sensitive(tmp_path / "link2/HEAD", write=True)
+    (tmp_path / "two/hooks").mkdir(parents=True)
+    assert sensitive(tmp_path / "two/HEAD", write=True)
+    assert sensitive(tmp_path / "two/HEAD") is None
     # As in many projects.
     (tmp_path / "c/config").mkdir(parents=True)
     assert sensitive(tmp_path / "c/HEAD", write=True) is None
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_folder_with_files_checked_out_is_no_bare_repository(tmp_path: Path, linked: bool) -> None:
+    """Git takes the `.git` in it, whatever its name and whatever else is there."""
+    tree = tmp_path / "site.git"
+    ordinary = ("src/hooks/useThing.ts", "hooks/x", "config", "src/config", "HEAD")
+    (tree / "hooks").mkdir(parents=True)
+    assert sensitive(tree / "src/hooks/useThing.ts")
+    if linked:
+        (tree / ".git").write_text("gitdir: ../other/.git/worktrees/site")
+    else:
+        (tree / ".git/objects").mkdir(parents=True)
+        (tree / ".git/refs").mkdir()
+        assert sensitive(tree / "config")
+        (tree / ".git/HEAD").symlink_to("refs/heads/main")
+    for path in ordinary:
+        assert sensitive(tree / path, write=True) is None, path
+    (tree / "HEAD").touch()
+    assert sensitive(tree / "config", write=True) is None
+    for path in (".git", ".git/config", ".git/hooks/x", "vendor/bare.git/config", "sub/.git/hooks/x"):
+        assert sensitive(tree / path), path
 
 
 @pytest.mark.parametrize("named", [True, False])
