@@ -16,9 +16,12 @@ from worker.glob_expressions import GlobError, expression
 
 TYPE: Final = "iacselection"
 _ALTERNATIVES: Final = 200
-_MAGIC: Final = re.compile(r"[*?\[\]{}\\]")
+MAGIC: Final = re.compile(r"[*?\[\]{}\\]")
+"""A character that a backslash takes as it is."""
 _CHARACTER: Final = re.compile(r"(\\.)|\?|\[[!^]?.[^\]]*\]", re.DOTALL)
 """What stands for one character; an escaped one is the first group."""
+_CLOSING: Final = re.compile(r"(\\.)|\}", re.DOTALL)
+"""A brace that closes none, as all that are left after expanding are; an escaped one is the first group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def split_base(pattern: str) -> tuple[str, str]:
     """
     parts = pattern.split("/")
     plain = 0
-    while plain < len(parts) - 1 and not _MAGIC.search(parts[plain]):
+    while plain < len(parts) - 1 and not MAGIC.search(parts[plain]):
         plain += 1
     base = "/".join(parts[:plain])
     if plain and not base:
@@ -57,7 +60,7 @@ def select(pattern: str) -> Selection:
     """
     alternatives = [_parts(one) for one in _expand(pattern)]
     names = sorted({parts[-1] for parts in alternatives})
-    widened = sorted({_CHARACTER.sub(lambda found: found[1] or "*", name) for name in names})
+    widened = sorted({_literal(_CHARACTER.sub(lambda found: found[1] or "*", name)) for name in names})
     everything = names == ["*"]
     # A definition of a type cannot hold a colon.
     typed = "*" not in widened and not any(":" in name for name in widened)
@@ -82,15 +85,20 @@ def exclude(pattern: str) -> Selection:
 
     A pattern that ends in a slash names folders only.
     """
+    alternatives = [(_parts(one.rstrip("/")), one.endswith("/")) for one in _expand(pattern)]
     # In any case, as that finds what cannot be read.
-    named = "|".join(
-        expression(_parts(one.rstrip("/"))) + ("/" if one.endswith("/") else r"(?:/|\Z)")
-        for one in _expand(pattern)
-    )
+    named = "|".join(expression(parts) + ("/" if folder else r"(?:/|\Z)") for parts, folder in alternatives)
     if any(not found[1] for found in _CHARACTER.finditer(pattern)):
         return Selection((), re.compile(f"(?!{named})"), hidden=False)
-    # Only a glob that excludes leaves ripgrep's other rules in force, and it spares the walk.
-    return Selection((f"--glob=!{pattern}",), None, hidden=False)
+    # Only a glob that excludes leaves ripgrep's other rules in force, and it spares the walk. It is given as
+    # it was read here: ripgrep takes `./a`, `a//b` and braces whose readings differ in slashes otherwise.
+    given = {_literal("/".join(("", *parts))) + "/" * folder for parts, folder in alternatives}
+    return Selection(tuple(f"--glob=!{one}" for one in sorted(given)), None, hidden=False)
+
+
+def _literal(pattern: str) -> str:
+    """ripgrep refuses a brace that closes none, which here is a character as any other."""
+    return _CLOSING.sub(lambda found: found[1] or r"\}", pattern)
 
 
 def _parts(pattern: str) -> list[str]:

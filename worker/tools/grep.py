@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import anyio
 from pydantic import Field
 
-from worker.boundaries import sensitive
+from worker.boundaries import resolve, sensitive
 from worker.complaints import explain
 from worker.expressions import first_try, next_try
 from worker.files.naming import FilePath, absolute
 from worker.glob_expressions import GlobError
-from worker.globs import Selection, exclude, select
+from worker.globs import MAGIC, Selection, exclude, select, split_base
 from worker.output import visible
 from worker.ripgrep import Listing, SearchError, ripgrep
 from worker.searching import Start, fitting, ignoring, is_hidden, nothing_found, start_at
@@ -23,8 +24,6 @@ from worker.tools.base import Access, Tool, ToolError, ToolInput, ToolOutput
 from worker.tools.list_files import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from worker.tools.base import ToolContext
 
 _OCTETS: Final = 8 * 2**20
@@ -87,7 +86,7 @@ class Grep(Tool[GrepInput]):
     async def run(self, args: GrepInput, context: ToolContext) -> ToolOutput:
         """Raises ToolError for a bad pattern, glob or path."""
         start = await anyio.to_thread.run_sync(start_at, absolute(args.path, context.cwd), context)
-        selection = _selection(args) if start.file is None else Selection((), None, hidden=False)
+        selection = await anyio.to_thread.run_sync(_selection, args.glob, start)
         hidden = args.hidden or selection.hidden
         arguments = [*_arguments(args), *ignoring(start, args.include_ignored, hidden), *selection.arguments]
         listing = await _search(args.pattern, arguments, start, context)
@@ -113,15 +112,38 @@ async def _search(pattern: str, arguments: list[str], start: Start, context: Too
             expression = following
 
 
-def _selection(args: GrepInput) -> Selection:
-    if args.glob is None:
+def _selection(glob: str | None, start: Start) -> Selection:
+    """Of a file that was named itself nothing is left to select."""
+    if glob is None or start.file is not None:
         return Selection((), None, hidden=False)
+    pattern = _from_folder(glob.removeprefix("!"), start.folder)
     try:
-        if args.glob.startswith("!"):
-            return exclude(args.glob[1:])
-        return select(args.glob.lstrip("/") if "/" not in args.glob[1:] else args.glob.removeprefix("/"))
+        if glob.startswith("!"):
+            return exclude(pattern)
+        return select(pattern.lstrip("/") if "/" not in pattern[1:] else pattern.removeprefix("/"))
     except GlobError as e:
-        raise ToolError(f"The glob {args.glob} cannot be read: {e}.") from e
+        raise ToolError(f"The glob {glob} cannot be read: {e}.") from e
+
+
+def _from_folder(pattern: str, folder: Path) -> str:
+    """An absolute pattern made relative to the folder that is searched; others as they are. Blocks.
+
+    One that only starts with a slash, as in ignore files, is relative to that folder already.
+    """
+    base, rest = split_base(pattern)
+    named = absolute(base, folder)
+    if base in ("", "/") or not base.startswith(("/", "~")):
+        return pattern
+    found = resolve(named)
+    if found.is_relative_to(folder):
+        below = MAGIC.sub(r"\\\g<0>", str(found.relative_to(folder)))
+        return f"./{below}/{rest}"
+    if found != Path("/") and folder.is_relative_to(found):
+        raise ToolError(
+            f"The glob {pattern} starts in {found}, above {folder}, which is searched. Give it relative to "
+            "that folder, or search from higher up by `path`."
+        )
+    return pattern
 
 
 def _arguments(args: GrepInput) -> list[str]:

@@ -90,7 +90,7 @@ def test_a_pattern_that_names_a_dot_means_hidden_files(pattern: str, hidden: boo
 
 @pytest.mark.parametrize(
     ("pattern", "given"),
-    [("caf?.txt", "caf*.txt"), ("[!a]x[]b].md", "*x*.md"), (r"\?[ab]\[?.c", r"\?*\[*.c")],
+    [("x?}*", r"x*\}*"), ("caf?.txt", "caf*.txt"), ("[!a]x[]b].md", "*x*.md"), (r"\?[ab]\[?.c", r"\?*\[*.c")],
 )
 def test_ripgrep_gets_no_pattern_for_one_character(pattern: str, given: str) -> None:
     selected = select(pattern)
@@ -120,9 +120,19 @@ def test_an_excluding_pattern_leaves_out_what_it_names_and_all_below(
     assert [path for path in others if not selected.path.match(path)] == []
 
 
-def test_ripgrep_excludes_what_it_can_tell_alone() -> None:
-    selected = exclude(r"*.{md,\[x}")
-    assert selected.arguments == (r"--glob=!*.{md,\[x}",)
+@pytest.mark.parametrize(
+    ("pattern", "given"),
+    [
+        (r"*.{md,\[x}", ["/**/*.\\[x", "/**/*.md"]),
+        ("./docs//**", ["/docs/**/*"]),
+        ("/a/./b/", ["/a/b/"]),
+        ("{src/gen,node_modules/}", ["/**/node_modules/", "/src/gen"]),
+        (r"a}\}", [r"/**/a\}\}"]),
+    ],
+)
+def test_ripgrep_excludes_what_it_can_tell_alone(pattern: str, given: list[str]) -> None:
+    selected = exclude(pattern)
+    assert selected.arguments == tuple(f"--glob=!{one}" for one in given)
     assert selected.path is None
 
 

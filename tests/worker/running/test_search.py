@@ -127,6 +127,41 @@ async def test_a_glob_narrows_grep_and_lets_no_ignored_file_in(
     assert text.startswith("No matches.") if found is None else text.splitlines() == found
 
 
+@pytest.mark.parametrize(
+    ("glob", "found"),
+    [
+        ("!./docs/**", "pkg/docs/x pkg/node_modules/x src/gen/x trail}x"),
+        ("!docs//**", "pkg/docs/x pkg/node_modules/x src/gen/x trail}x"),
+        ("!./docs", "pkg/docs/x pkg/node_modules/x src/gen/x trail}x"),
+        ("!/docs/", "pkg/docs/x pkg/node_modules/x src/gen/x trail}x"),
+        ("!docs", "pkg/node_modules/x src/gen/x trail}x"),
+        ("!{src/gen,node_modules}", "docs/x pkg/docs/x trail}x"),
+        ("!{src/./gen,docs/}", "pkg/node_modules/x trail}x"),
+        ("!trail}*", "docs/x pkg/docs/x pkg/node_modules/x src/gen/x"),
+        ("trail}*", "trail}x"),
+        ("*/docs/{x,y}}", None),
+        ("FOLDER/docs/*", "docs/x"),
+        ("!FOLDER/**/docs/*", "pkg/node_modules/x src/gen/x trail}x"),
+        ("FOLDER/*/x", "docs/x"),
+        ("/docs/*", "docs/x"),
+    ],
+)
+async def test_a_glob_means_the_same_however_it_is_written(
+    grep: Search, folder: Path, glob: str, found: str | None
+) -> None:
+    for name in ("docs/x", "pkg/docs/x", "pkg/node_modules/x", "src/gen/x", "trail}x"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("needle")
+    text = await grep("needle", glob=glob.replace("FOLDER", str(folder)))
+    assert text.startswith("No matches.") if found is None else text.splitlines() == found.split()
+
+
+async def test_a_glob_from_above_what_is_searched_is_an_error(grep: Search, folder: Path) -> None:
+    (folder / "src").mkdir()
+    with pytest.raises(ToolError, match="above"):
+        await grep("x", path="src", glob=f"{folder}/*.py")
+
+
 async def test_a_character_of_a_name_need_not_be_ascii(glob: Search, grep: Search, folder: Path) -> None:
     for name in ("café.txt", "日.md", "naïve.py"):
         (folder / name).write_text("needle")
