@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared.paths import config_dir
-from worker.sensitive_names import COPY, FOLDERS, HARMLESS, NAMES, PATTERNS
+from worker.sensitive_names import (
+    CODE,
+    COPY,
+    DATA,
+    DATA_FOLDERS,
+    FOLDERS,
+    HARMLESS,
+    MANIFESTS,
+    NAMES,
+    PATTERNS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,6 +96,8 @@ def _by_name(name: str) -> str | None:
     for reason, names in NAMES:
         if name in names:
             return reason
+    if CODE.search(name):
+        return None
     for reason, patterns in PATTERNS:
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
             return reason
@@ -147,10 +159,16 @@ def _has_settings(folder: Path) -> bool:
 
 def _in_folder(parts: tuple[str, ...]) -> str | None:
     for reason, run in FOLDERS:
-        if run[0] in parts and any(
-            parts[i : i + len(run)] == run for i, part in enumerate(parts) if part == run[0]
-        ):
-            return reason
+        if run[0] not in parts:
+            continue
+        for i in range(len(parts) - len(run) + 1):
+            last = i + len(run) - 1
+            if parts[i:last] == run[:-1] and fnmatch.fnmatchcase(parts[last], run[-1]):
+                return reason
+    if any(folder in parts[:-1] for folder in DATA_FOLDERS):
+        name = parts[-1]
+        if DATA.search(name) and name not in MANIFESTS and not HARMLESS.search(name):
+            return "may hold secrets"
     return None
 
 

@@ -71,10 +71,23 @@ SENSITIVE = """
 /etc/shadow /home/u/.bash_history /w/sitecustomize.py /w/.mcp.json /w/.claude/settings.json
 /w/.cursor/mcp.json /w/.devcontainer/devcontainer.json /w/.iac-code/rules.json /w/kubeconfig.yaml
 /w/credentials.yml /w/credentials.yaml /w/credentials.csv /w/secrets.ini
+/etc/ssh/ssh_host_rsa_key /w/ssh_host_ed25519_key /etc/krb5.keytab /w/secring.gpg /w/x.jceks /w/x.bks
+/w/x.pvk /w/id_xmss /home/u/.authinfo /home/u/.authinfo.gpg /w/.yarnrc.yml /home/u/.claude/.credentials.json
+/home/u/.codex/auth.json /home/u/.config/containers/auth.json /home/u/.config/hub /home/u/.aliyun/config.json
+/home/u/.oci/config /home/u/.databrickscfg /w/clouds.yaml /home/u/pgpass.conf /w/secret.yaml
+/w/secrets/prod.yaml /w/secrets/eu/db.json /w/.secrets /w/.secrets/token /run/secrets/db_password
+/home/u/.kube/config-prod /w/kubeconfig-prod /w/prod.kubeconfig /w/secrets.tfvars /w/secrets.auto.tfvars
+/w/.env1 /w/.env2 /w/.flaskenv /w/.env.d/x /w/.envs/.production/.django /w/.envrc.private
+/w/.env.sh /w/.env.php
+/w/.githooks/pre-commit /home/u/.bashrc.d/x /home/u/.zshrc.d/x.zsh /home/u/.oh-my-zsh/custom/x.zsh
+/home/u/.bash_completion /home/u/.config/nushell/config.nu /home/u/.config/nushell/env.nu /home/u/.xonshrc
+/home/u/.config/powershell/Microsoft.PowerShell_profile.ps1 /home/u/.config/powershell/profile.ps1
+/home/u/.config/fish/functions/ls.fish /etc/profile /etc/bashrc /etc/zsh/zshrc /etc/zshrc
 """
 
 COPIES = """
 /w/.env~ /w/#.env# /w/.#.env /w/prod.env.bak /w/.bashrc~ /w/.bashrc.swp /w/.zshrc.local /w/.npmrc~
+/w/.yarnrc.yml~ /w/.env1.bak /w/.secrets.old/x /w/kubeconfig-prod.bak
 /w/.netrc.old /w/.npmrc.orig.1 /w/.netrc.save.2 /w/.bashrc.~3~ /w/server.key.bak /w/credentials.json.bak~
 /w/secrets.yml.tmp /w/.credentials.json.swp /w/.id_rsa.swo /w/.credentials.un~ /etc/shadow-
 /etc/sudoers.dpkg-old /etc/sudoers.rpmsave /w/kubeconfig_backup /home/u/.ssh.bak/known_hosts
@@ -86,6 +99,11 @@ HARMLESS = """
 /w/src/main.py /w/.env.example /w/.env.sample /w/env.py /w/environment /w/.git/HEAD /w/.git/objects/ab/cd
 /w/.gitignore /w/.github/workflows/ci.yml /w/id_rsa.pub /w/hooks/x /w/config /w/keyboard.py /w/monkey.txt
 /w/.vscode/settings.json /w/docs/credentials.md /w/main.tf /w/profile /w/git/hooks/x /w/secrets.py
+/w/id_rsa_helper.py /w/id_rsa.md /w/id_ecdsa_test.go /w/.env.d.ts /w/src/.env.ts /w/.env.js /w/.env.py
+/w/x.tfstate.go /w/service-account-form.json /w/client_secret.example.json /w/kubeconfig.go
+/w/kubeconfig_test.go
+/w/terraform.tfvars /w/prod.auto.tfvars /w/src/secrets/index.ts /w/secrets/README.md /w/secrets/package.json
+/w/secrets/db.example.yaml /w/secret.go /w/ssh_host_rsa_key.pub /w/fish/x.fish /w/etc/x /w/src/config.nu
 /w/main.py~ /w/#main.py# /w/main.py.orig /w/man/crontab.5 /w/config.bak
 /w/.git/commondir /w/.git/logs/HEAD /w/.git/info/exclude /w/.git/index /w/~ /w/- /w/# /w/.local /w/copy
 """
