@@ -14,21 +14,23 @@ _LONGEST: Final = 16 * 2**20
 """Characters of a string after which its end is not awaited any more; an image may take some MiB."""
 
 # DCS, SOS, OSC, PM and APC take a string, which BEL or ST ends (ECMA-48 5.6). Images come in OSC 1337
-# (iTerm2), DCS q (sixel) and APC G (kitty): they alone are both long and of several lines.
-_IMAGE: Final = r"(?:\]1337;(?:Multipart)?File(?:Part)?=|P[0-9;]*+q|_G)"
+# (iTerm2, base64) and DCS q (sixel): they alone are both long and of several lines, and have no blanks, so
+# that the text after one that was cut off is seen to be none.
+_IMAGE: Final = r"(?:\]1337;(?:Multipart)?File(?:Part)?=|P[0-9;]*+q)"
+_PIXELS: Final = r"[!-~\r\n]"
 _BODY: Final = r"[^\x07\x1b\x9b]"
 _SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*+[ -/]*+[@-~]"  # CSI: colours, cursor movement (ECMA-48 5.4)
-    rf"|\x1b(?:{_IMAGE}{_BODY}*+|[\]PX^_](?:[^\x07\x1b\x9b\n]*+|{_BODY}{{0,{_HELD}}}+))(?:\x07|\x1b\\)"
+    rf"|\x1b(?:{_IMAGE}{_PIXELS}*+|[\]PX^_](?:[^\x07\x1b\x9b\n]*+|{_BODY}{{0,{_HELD}}}+))(?:\x07|\x1b\\)"
     r"|\x1b[ -/]++[0-~]"  # character sets
     r"|\x1b[0-OQ-WYZ\\`-~]"  # two-character functions
 )
 _UNFINISHED: Final = re.compile(
     rf"(?:(?:\x1b\[|\x9b)[0-?]*+[ -/]*+|\x1b(?:[\]PX^_]{_BODY}*+\x1b?|[ -/]*+))\Z"
 )
-_IMAGE_START: Final = re.compile(rf"\x1b{_IMAGE}")
+_IMAGE_START: Final = re.compile(rf"\x1b{_IMAGE}{_PIXELS}*+\x1b?\Z")
 _STRING_START: Final = re.compile(r"\x1b[\]PX^_]")
-_IMAGE_END: Final = re.compile(r"[\x07\x1b\x9b]")
+_IMAGE_END: Final = re.compile(r"[^!-~\r\n]")
 _STRING_END: Final = re.compile(r"[\x07\x1b\x9b\n]")
 
 

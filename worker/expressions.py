@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 _VERBOSE: Final = re.compile(r"\(\?[A-Za-z]*x")
-_LINE_FEED: Final = re.compile(r"(\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\])|\\n|\n|(\\.)", re.DOTALL)
-"""A line feed; a class or another escape is a group, to be passed over."""
+_LINE_FEED: Final = r"(?:\\n|\\x0[Aa]|\\[xuU]\{0*[Aa]\}|\n)"
+"""In any spelling."""
+_CLASS: Final = r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^]\\])*\]"
+_PIECE: Final = re.compile(rf"(?P<line_feed>{_LINE_FEED})|(?P<class>{_CLASS})|\\.", re.DOTALL)
+_WITH_LINE_FEED: Final = re.compile(rf"\[(?!\^)(?:\\(?!n|x|u|U).|[^\\])*?{_LINE_FEED}", re.DOTALL)
+_ANYTHING: Final = re.compile(r"\[(?:\\s\\S|\\S\\s|\\d\\D|\\D\\d|\\w\\W|\\W\\w)\]")
+_DOT_IS_ALL: Final = re.compile(r"(?<!\\)\(\?[A-Za-z]*s[A-Za-z]*(?:-[A-Za-z]+)?[:)]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +25,17 @@ class Expression:
 
 
 def first_try(pattern: str) -> Expression:
-    """A pattern as it is, but that `$` stands before CRLF too."""
+    """How a pattern is tried: `$` stands before CRLF too, and what reaches over lines is searched so."""
     # No command line holds a NUL; in an expression it may be written out.
     tried = Expression(pattern.replace("\0", r"\x00"), ("--crlf",) if "$" in pattern else ())
-    return _over_lines(tried) if _leaves_out_a_line_feed(pattern) else tried
+    return _over_lines(tried) if _reaches_over_lines(pattern) else tried
 
 
 def next_try(tried: Expression, told: str) -> Expression | None:
     """What to give ripgrep after its complaint about a pattern; None where the pattern is at fault."""
     if "--crlf" in tried.flags and told.startswith(r'rg: the literal "\r"'):
         # It names the carriage return itself.
-        return replace(tried, flags=())
+        return replace(tried, flags=tuple(flag for flag in tried.flags if flag != "--crlf"))
     if "--multiline" not in tried.flags and told.startswith(r'rg: the literal "\n"'):
         return _over_lines(tried)
     if "error: unclosed group" in told and _VERBOSE.search(tried.text) and "#" in tried.text.split("\n")[-1]:
@@ -39,17 +44,22 @@ def next_try(tried: Expression, told: str) -> Expression | None:
     return None
 
 
-def _leaves_out_a_line_feed(pattern: str) -> bool:
-    """As one of several, `[;\\n]` or `(;|\\n)`, ripgrep passes over it and says nothing."""
-    return any(
-        "|" in pattern if found[0] == r"\n" else (found[1] or "[^")[:2] != "[^" and r"\n" in found[1]
-        for found in _LINE_FEED.finditer(pattern)
-    )
+def _reaches_over_lines(pattern: str) -> bool:
+    """It does, but without `--multiline` ripgrep would find less by it and say nothing.
+
+    Of a line feed that stands alone it says that it needs it; so that is left to `next_try`.
+    """
+    if _DOT_IS_ALL.search(pattern) or _ANYTHING.search(pattern):
+        return True
+    pieces = list(_PIECE.finditer(pattern))
+    if "|" in pattern and any(piece["line_feed"] for piece in pieces):
+        return True
+    return any(_WITH_LINE_FEED.match(piece["class"]) for piece in pieces if piece["class"])
 
 
 def _over_lines(tried: Expression) -> Expression:
     """With `\\n` for CRLF too, as it is for `edit_file`, unless the pattern itself tells them apart."""
     text = tried.text
     if r"\r" not in text and not _VERBOSE.search(text):
-        text = _LINE_FEED.sub(lambda found: found[0] if found[1] or found[2] else r"(?:\r?\n)", text)
+        text = _PIECE.sub(lambda piece: r"(?:\r?\n)" if piece["line_feed"] else piece[0], text)
     return Expression(text, (*tried.flags, "--multiline"))

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from worker.boundaries import resolve, sensitive
 from worker.complaints import explain
-from worker.expressions import first_try, next_try
+from worker.expressions import Expression, first_try, next_try
 from worker.files.naming import FilePath, absolute
 from worker.glob_expressions import GlobError
 from worker.globs import MAGIC, Selection, exclude, select, split_base
@@ -69,7 +69,8 @@ class Grep(Tool[GrepInput]):
     kind = "search"
     description = (
         "Search files by regular expression, sorted by path. Passes over binary, ignored and hidden files "
-        "unless told otherwise, and always over .git. To find files by name use glob."
+        "unless told otherwise, and always over .git. Each line is searched by itself, unless the pattern "
+        "names a line feed or has (?s). To find files by name use glob."
     )
     Input = GrepInput
     read_only = True
@@ -97,7 +98,7 @@ class Grep(Tool[GrepInput]):
 
 async def _search(pattern: str, arguments: list[str], start: Start, context: ToolContext) -> Listing:
     """A pattern that ripgrep refuses only as it was given ends at once, so another try costs little."""
-    first = expression = first_try(pattern)
+    expression = first_try(pattern)
     while True:
         given = [*arguments, *expression.flags, f"--regexp={expression.text}", "--", f"./{start.file or ''}"]
         try:
@@ -106,8 +107,12 @@ async def _search(pattern: str, arguments: list[str], start: Start, context: Too
             if "impossible to match" in e.told:
                 raise ToolError("The pattern has a NUL, which only binary files hold: use bash.") from e
             following = next_try(expression, e.told)
+            if following is None and expression.text not in (pattern, f"{pattern}\n"):
+                # What is wrong is told of the pattern as it was written.
+                following = Expression(pattern.replace("\0", r"\x00"), expression.flags)
+                pattern = following.text
             if following is None:
-                explained = explain(first.text, e.told)
+                explained = explain(pattern, e.told)
                 raise ToolError(f"The pattern is not valid: {explained}" if explained else str(e)) from e
             expression = following
 

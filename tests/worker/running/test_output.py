@@ -85,6 +85,15 @@ def test_a_long_string_without_end_costs_no_other_line(size: int, next_line: byt
     assert text.endswith(" characters left out of an escape sequence without end]\nthe next line\n")
 
 
+@pytest.mark.parametrize("size", [1, 1000, 1_000_000])
+@pytest.mark.parametrize("start", [b"\x1b_Gf=100;AAAA", b"\x1bP1;2q~~", b"\x1b]1337;File=inline=1:QUJD"])
+def test_an_image_that_is_cut_off_costs_no_text_after_it(size: int, start: bytes) -> None:
+    after = b"".join(b"\nline %d of a log" % n for n in range(2_000))
+    output = start + after
+    text = cleaned(*(output[at : at + size] for at in range(0, len(output), size)))
+    assert text.endswith(after.decode())
+
+
 def test_an_image_without_end_is_not_awaited_for_ever() -> None:
     pieces = [b"\x1b]1337;File=inline=1:", *[b"QUJD" * 250_000] * 18, b"\nthe next line\n"]
     text = cleaned(*pieces)

@@ -218,13 +218,33 @@ async def test_any_pattern_is_a_pattern(grep: Search, folder: Path, pattern: str
     "pattern",
     [
         *(r"a\x0Ab", r"a\u{a}b", r"a[\n]b", "a\nb", r"a\n?b", r"a\r?\nb", r"a$\nb", "(?x)a \\n\n b"),
-        *(r"a[[:blank:]\n]b", r"a[^[:alpha:]\n]?\nb", r"a(;|\n)b", r"a[;\n]b"),
+        *(r"a[[:blank:]\n]b", r"a[^[:alpha:]\n]?\nb", r"a(;|\n)b", r"a[;\n]b", r"a(;|\x0A)b", "a(;|\n)b"),
+        *(r"a(;|\u{a})b", r"a(;|\x{0A})b", r"a[;\x0A]b", "a[;\n]b"),
     ],
 )
 async def test_a_line_feed_in_any_form_is_valid(grep: Search, folder: Path, pattern: str) -> None:
     (folder / "f").write_text("a\nb\n")
     (folder / "g").write_text("a(b, a?:b\n")
     assert await grep(pattern) == "f"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"a[\s\S]b", r"a[\W\w]+?b", r"a[\d\D]*b", r"(?s)a.b", r"(?is)A.B", r"(?is-m:A.B)", r"a(?s:.+?)b"],
+)
+async def test_what_stands_for_any_character_reaches_over_lines(
+    grep: Search, folder: Path, pattern: str
+) -> None:
+    (folder / "f").write_text("a\nb\n")
+    (folder / "g").write_text("a\nc\n")
+    assert await grep(pattern) == "f"
+
+
+@pytest.mark.parametrize("pattern", [r"a(;|\n", r"a[;\n", r"(?s)a(", r"(a|\x0A){2,1}"])
+async def test_an_invalid_expression_over_lines_is_told_as_it_was_written(grep: Search, pattern: str) -> None:
+    with pytest.raises(ToolError, match="at character") as caught:
+        await grep(pattern)
+    assert f"    {pattern}\n" in str(caught.value)
 
 
 @pytest.mark.parametrize(
