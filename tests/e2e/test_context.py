@@ -20,10 +20,14 @@ pytestmark = pytest.mark.anyio
 ANYWAY = "I typed this and want it kept."
 
 
-async def session_with(r: Rig, model: str) -> str:
-    session = await r.client.new_session(r.work)
+async def switch(r: Rig, session: str, model: str) -> None:
     option = {"sessionId": session, "configId": "model", "value": model}
     await r.client.call("session/set_config_option", option)
+
+
+async def session_with(r: Rig, model: str) -> str:
+    session = await r.client.new_session(r.work)
+    await switch(r, session, model)
     return session
 
 
@@ -110,6 +114,63 @@ async def test_a_service_that_takes_less_than_is_known_of_it(small: Rig, kind: s
     kinds = [record["kind"] for record in r.records(session)]
     assert "compaction" in kinds or "left out to save context" in prompts(r.double.requests[-1])
     assert ANYWAY in prompts(r.double.requests[-1])
+
+
+@pytest.mark.parametrize(("first", "then", "octets"), [("tiny", "fits", 90_000), ("fits", "tiny", 7_000)])
+async def test_another_window_changes_only_what_is_cut(
+    small: Rig, first: str, then: str, octets: int
+) -> None:
+    r = small
+    session, refused = await session_with(r, first), r.double.too_long
+    for number, script in enumerate(calls(r.work, 7, octets)):
+        await r.client.prompt(session, f"{ANYWAY} {number}\n{script}")
+    await switch(r, session, then)
+    for kill in (False, True):
+        if kill:
+            r.kill_worker(session)
+        await r.client.prompt(session, "my next question\n@text answered")
+    last, after_restart = r.double.requests[-2:]
+    assert r.double.too_long == refused
+    assert not [record for record in r.records(session) if record["kind"] == "compaction"]
+    assert all(f"{ANYWAY} {number}" in prompts(last) for number in range(7))
+    assert "left out to save context" in prompts(last)
+    assert after_restart.usage["read"] >= 0.8 * sum(after_restart.usage.values()), "sent as it was before"
+
+
+async def test_new_results_that_are_too_much_together_are_cut_until_they_fit(small: Rig) -> None:
+    r = small
+    session, since = await session_with(r, "overrated"), len(r.double.requests)
+    for n in range(8):
+        (r.work / f"f{n}").write_text(f"{n} line of text\n" * 5_000)
+    reads = "\n".join(f'@tool read_file {{"path": "f{n}"}}' for n in range(8))
+    answer = await r.client.prompt(session, f"{ANYWAY}\n{reads}\n@text all-read")
+    assert answer.get("result", answer).get("stopReason") == "end_turn", answer
+    assert "all-read" in r.client.text(session)
+    assert all(f"{n} line of text" in prompts(r.double.requests[-1]) for n in range(8))
+    since = len(r.double.requests)
+    r.kill_worker(session)
+    await r.client.prompt(session, "@text after")
+    (after,) = r.double.requests[since:]
+    assert after.status == 200, "what was cut is known after a restart"
+
+
+async def test_a_refusal_that_was_a_mistake_holds_for_its_turn_alone(small: Rig) -> None:
+    r = small
+    session, window = await session_with(r, "fits"), r.double.window
+    (r.work / "f").write_text("a line of text\n" * 300)
+    await r.client.prompt(session, f"{ANYWAY}\n@text heard")
+    before = r.double.requests[-1].body["max_tokens"]
+    r.double.window = 2_000
+    try:
+        answer = await r.client.prompt(session, "my next question\n@text lost")
+        assert answer["error"]["code"] == -32602
+    finally:
+        r.double.window = window
+    await r.client.prompt(session, '@tool read_file {"path": "f"}\n@text read')
+    last = r.double.requests[-1]
+    assert last.body["max_tokens"] == before
+    assert prompts(last).count("a line of text") == 300
+    assert ANYWAY in prompts(last)
 
 
 async def test_a_prompt_that_fills_the_window_is_refused_and_costs_the_conversation_nothing(

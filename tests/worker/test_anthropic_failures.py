@@ -15,7 +15,7 @@ import pytest
 from tests.double import serving
 from tests.worker.asking import asking, everything, model, said
 from worker.models.base import ModelError, Reply, Retrying
-from worker.models.failures import Asked, classify
+from worker.models.failures import Asked, Failure, classify
 from worker.models.retries import RetryPolicy
 
 if TYPE_CHECKING:
@@ -211,11 +211,30 @@ async def test_an_answer_that_is_no_stream_is_told_at_once(kind: str, body: str)
     ],
 )
 def test_a_conversation_that_is_too_long_is_told_in_the_words_of_many_servers(status: int, said: str) -> None:
+    failure = answered(status, said)
+    assert failure.too_long
+    assert not failure.retry
+    assert "/compact" in failure.sentence
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "max_tokens: 64000 exceeds the model's output token limit of 32000"),
+        (400, "tools.0.name: exceeds max length of 64"),
+        (400, "system.0.text exceeds maximum length"),
+        (400, "Your account's token limit was reached"),
+        (500, "context limit reached, retry"),
+    ],
+)
+def test_what_is_not_the_conversations_length_is_not_told_to_be(status: int, said: str) -> None:
+    assert not answered(status, said).too_long
+
+
+def answered(status: int, said: str) -> Failure:
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": said}}
     response = httpx2.Response(status, request=httpx2.Request("POST", "http://h"), json=body)
     kind = anthropic.InternalServerError if status == 500 else anthropic.BadRequestError
     failure = classify(kind(said, response=response, body=body), Asked("m", "h", 1))
     assert failure is not None
-    assert failure.too_long
-    assert not failure.retry
-    assert "/compact" in failure.sentence
+    return failure

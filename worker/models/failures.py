@@ -36,13 +36,15 @@ _STATUS_OF_TYPE: Final = {
 }
 _TOO_LONG: Final = re.compile(
     r"(prompt|input|request) is too long|exceeds? (the )?(maximum )?context"
-    r"|context.?(window|length|limit|size)|token limit"
-    r"|input length should be|exceeds? (the )?max(imum)? (input |prompt )?length",
+    r"|context.?(window|length|limit|size)|model token limit"
+    r"|input length should be|\b(prompt|input) exceeds? (the )?max(imum)? length",
     re.IGNORECASE,
 )
 """In the words of the service itself, and of servers that are compatible with it (llama.cpp, Kimi, Qwen)."""
-_TOO_LONG_STATUS: Final = (400, 413, 422, 500)
+_TOO_LONG_STATUS: Final = (400, 413, 422)
 """With one of these words; 413 without."""
+_OUT_OF_CONTEXT: Final = re.compile(r"context size has been exceeded|exceeds the available context size")
+"""llama.cpp says so with a 500."""
 _THINKING_REFUSED: Final = re.compile(r"\bthinking`? blocks?\b", re.IGNORECASE)
 _THINKING_REASON: Final = re.compile(r"signature|modif|model|conversation|account", re.IGNORECASE)
 _SHORTEST_SECRET: Final = 6  # a dummy key of a local server ("x") occurs in any text
@@ -139,7 +141,11 @@ def _of_status(error: anthropic.APIStatusError, asked: Asked) -> Failure:
         status = _STATUS_OF_TYPE.get(error.type or "", 500)
     said = asked.redact(_message(error.body) or error.message)
     headers = error.response.headers
-    too_long = status == 413 or (status in _TOO_LONG_STATUS and bool(_TOO_LONG.search(said)))
+    too_long = (
+        status == 413
+        or (status in _TOO_LONG_STATUS and bool(_TOO_LONG.search(said)))
+        or (status == 500 and bool(_OUT_OF_CONTEXT.search(said)))
+    )
     if (status in _RETRIED_STATUS or status >= 500) and not too_long:
         what = {429: "is limiting the rate", 529: "is overloaded"}.get(status, "failed")
         return Failure(
