@@ -199,7 +199,7 @@ class Turn:
         """What had streamed is kept, and every call gets its end, on disk and at the client."""
         if not any(record.kind in ("user", "command") for record in self._history.of_turn(self.id)):
             await self._begin(work)
-            if work.typed and not work.blocks:
+            if work.typed and not work.blocks and self._failed is None:
                 self._failed = self._ran(work, _COMMAND_CANCELLED)
         loop = work.loop
         text = "".join(loop.partial)
