@@ -406,3 +406,13 @@ def test_regions_of_an_edit_cover_each_change_once(text: str, old: str, new: str
     added, removed = count_changed(text, after, regions)
     assert added >= 0
     assert removed >= 0
+
+
+@pytest.mark.parametrize(("old", "new", "told"), [("b", "b\r\nq", False), ("b\nc", "x\ny", True)])
+async def test_line_ends_are_said_to_be_the_files_only_where_they_are(
+    session: Session, old: str, new: str, told: bool
+) -> None:
+    (session.folder / "f").write_bytes(b"a\r\nb\r\nc\r\n" if told else b"a\nb\nc\n")
+    await session.call("read_file", path="f")
+    output = await session.call("edit_file", path="f", old_string=old, new_string=new)
+    assert ("as those around them" in output.text) == told

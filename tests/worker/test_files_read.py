@@ -140,6 +140,7 @@ async def test_a_line_of_four_octet_characters_is_cut_between_characters(session
 
 ENCODINGS = {
     "utf-8 with a mark": (b"\xef\xbb\xbfa\n", "     1\ta"),
+    "begins like bzip2": (b"BZhang wrote this\n", "     1\tBZhang wrote this"),
     "crlf": (b"a\r\nb\r\n", "     1\ta\n     2\tb\n[CRLF line ends]"),
     "mixed": (b"a\r\nb\nc\nd\n", "     1\ta\n     2\tb\n     3\tc\n     4\td\n[CRLF and LF line ends]"),
     "cr": (b"a\rb\r", "     1\ta\rb\r\n[there are carriage returns within lines]"),
@@ -162,12 +163,33 @@ async def test_text_is_decoded_and_said_so(session: Session, case: str) -> None:
     assert [stamp.digest for stamp in output.stamps] == [digest(data)]
 
 
+LARGE = b"x" * 99 + b"\n"
+"""A line; so many make a file that is not read at once."""
+
+
+@pytest.mark.parametrize(
+    ("first", "start", "shown"),
+    [
+        (b"\xef\xbb\xbfname,value", 1, "     1\tname,value"),
+        (b"a\n\xff\xfe is Latin", 2, "     2\t\xff\xfe is Latin"),
+    ],
+    ids=["a mark", "a line like a mark"],
+)
+async def test_a_mark_is_looked_for_at_a_large_files_head_alone(
+    session: Session, first: bytes, start: int, shown: str
+) -> None:
+    (session.folder / "f").write_bytes(first + b"\n" + LARGE * 100_000)
+    output = await session.call("read_file", path="f", start_line=start, end_line=start + 1)
+    assert output.text.splitlines()[0] == shown
+
+
 BINARY = {
     "image.png": (b"\x89PNG\r\n\x1a\n\0\0", "PNG image"),
     "text.pdf": (b"%PDF-1.7\nall text", "PDF document"),
     "program": (b"\x7fELF\2\1\1\0", "ELF"),
     "data.bin": (b"a\0b", "binary"),
     "song.mp3": (b"\0\0\0", "audio/mpeg"),
+    "dump.bz2": (b"BZh91AY&SY\0", "bzip2"),
     "half.utf16": (b"\xff\xfea", "binary"),
 }
 

@@ -149,7 +149,7 @@ _MAGIC: Final = (
     (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive (or an office document, a JAR, a wheel)"),
     (b"\x1f\x8b", "gzip data"),
-    (b"BZh", "bzip2 data"),
+    *((b"BZh%d1AY&SY" % level, "bzip2 data") for level in range(1, 10)),
     (b"\xfd7zXZ\0", "xz data"),
     (b"\x28\xb5\x2f\xfd", "zstd data"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),

@@ -21,7 +21,8 @@ _MOST: Final = 100_000
 _LOOKED_AT: Final = 1_000_000
 """Lines at all places of the longest one; above this a search through the whole text is faster."""
 _ALIGNED: Final = 1_000_000
-"""Pairs of lines that are compared; difflib takes up to 0.5 s for so many."""
+"""Pairs of lines that are compared; difflib takes up to 0.5 s for so many, unless many lines are alike: then
+it is to pass over them, as it does by itself."""
 
 
 class NotFoundError(ToolError):
@@ -204,7 +205,7 @@ def _aligned(old: list[str], ends: list[str], new: list[str]) -> list[str]:
     fitted = [ends[-1]] * (len(new) - 1)
     if len(old) * len(new) > _ALIGNED:
         return [ends[min(j, len(ends) - 1)] for j in range(len(fitted))]
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new).get_opcodes():
         for j in range(j1, min(j2, len(fitted))):
             i = i1 + (j - j1) if tag == "equal" else min(i1 + (j - j1), max(i2 - 1, i1 - 1, 0))
             fitted[j] = ends[min(i, len(ends) - 1)]

@@ -18,6 +18,8 @@ _SHOWN: Final = 1200
 _LINES: Final = 3000
 """Lines looked through when no word of the string occurs at all."""
 _SIMILAR: Final = 0.5
+_CLOSE: Final = 0.6
+"""Of their characters two lines share more, in any order."""
 
 
 def nearest(text: str, old: str) -> str:
@@ -88,9 +90,15 @@ def _candidates(text: str, lines: list[str], wanted: list[str]) -> list[int]:
             at = following
             places[max(line - anchor, 0)] = None
     if not places:
-        close = difflib.get_close_matches(wanted[anchor], lines[:_LINES], n=1, cutoff=0.6)
-        if close:
-            places[max(lines.index(close[0]) - anchor, 0)] = None
+        # Not difflib's whole ratio: lines of few different characters take it seconds.
+        matcher = difflib.SequenceMatcher(None, "", wanted[anchor][:_WIDTH], autojunk=False)
+        best, best_ratio = None, _CLOSE
+        for number, has in enumerate(lines[:_LINES]):
+            matcher.set_seq1(has[:_WIDTH])
+            if matcher.real_quick_ratio() > best_ratio and (ratio := matcher.quick_ratio()) > best_ratio:
+                best, best_ratio = number, ratio
+        if best is not None:
+            places[max(best - anchor, 0)] = None
     return list(places)
 
 

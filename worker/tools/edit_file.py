@@ -104,7 +104,7 @@ def _edited(args: EditFileInput, text: str, encoding: Encoding) -> Change:
     line = text.count("\n", 0, changes[0].start) + 1
     told = f"Edited {args.path}: {times}, {'' if len(changes) == 1 else 'the first '}at line {line}."
     new = spliced(text, changes)
-    crlf = any("\r\n" in change.text for change in changes)
+    crlf = "\r\n" not in args.new_string and any("\r\n" in change.text for change in changes)
     notes = ["The new lines end in CRLF, as those around them."] if crlf else []
     return Change(text, new, encoding, regions_of(text, changes), told, notes)
 

@@ -140,10 +140,18 @@ def _read_opened(path: Path, opened: Opened, args: ReadFileInput, editor_may_hav
             f"{path} is UTF-16 or UTF-32 of more than {WHOLE // 2**20} MB. Convert it first (bash: iconv)."
         )
         return _Read(path, content.stamp, refused=refused)
-    if detect(head) is None:
+    of_head = detect(head)
+    if of_head is None:
         return _Read(path, content.stamp, refused=_binary(path, head, content.size))
-    found = window(content.at, content.size, args.start_line, args.end_line)
-    encoding = detect(b"\n".join(whole_characters(line) for line in found.lines)) or UTF8
+    mark = len(of_head.bom)
+    found = window(
+        lambda offset, length: content.at(offset + mark, length),
+        content.size - mark,
+        args.start_line,
+        args.end_line,
+    )
+    # Only a file's head has a mark or a magic number: these lines may begin like one.
+    encoding = detect(b"\n".join((b"", *(whole_characters(line) for line in found.lines)))) or UTF8
     return _Read(path, content.stamp, told(found, encoding))
 
 

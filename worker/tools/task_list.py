@@ -30,7 +30,7 @@ class TaskList(Tool[TaskListInput]):
     async def run(self, args: TaskListInput, context: ToolContext) -> ToolOutput:
         """One line a task."""
         tasks = context.processes.background.values()
-        lines = [f"{task.id}: {task.state()}: {task.command.splitlines()[0][:200]}" for task in tasks]
+        lines = [f"{task.id}: {task.state()}: {task.command.strip().splitlines()[0][:200]}" for task in tasks]
         text = "\n".join(lines) or "There are no background tasks."
         raw = {"tasks": [{"taskId": task.id, "running": task.running} for task in tasks]}
         return ToolOutput(text, raw=raw)

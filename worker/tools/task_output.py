@@ -47,7 +47,8 @@ class TaskOutput(Tool[TaskOutputInput]):
         await task.capture.flush()
         output = task.capture.text()
         raw: dict[str, object] = {"taskId": task.id, "running": task.running, "output": output}
-        text = f"[{task.id}: {task.state()}]\n{output or '(no output yet)'}"
+        nothing = "(no output yet)" if task.running else "(no output)"
+        text = f"[{task.id}: {task.state()}]\n{output or nothing}"
         if task.confinement is not None:
             refused = await to_thread.run_sync(explain, output, task.confinement, task.cwd, not task.running)
             text += "".join(f"\n[{note}]" for note in refused)

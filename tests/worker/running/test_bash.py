@@ -362,7 +362,7 @@ async def test_a_background_task_runs_on_and_can_be_seen_and_stopped(
     bash: Bash, context: Callable[..., ToolContext], processes: Processes
 ) -> None:
     mark = seconds()
-    output = await bash(f"echo up; sleep {mark}", run_in_background=True)
+    output = await bash(f"\n\necho up; sleep {mark}", run_in_background=True)
     task_id = output.raw["taskId"]
     await bash("sleep 60 & true")
     assert alive(mark) != []
@@ -373,6 +373,7 @@ async def test_a_background_task_runs_on_and_can_be_seen_and_stopped(
     listed = await TASK_LIST.run(TaskListInput(), context())
     assert task_id in listed.text
     assert "running" in listed.text
+    assert f": echo up; sleep {mark}" in listed.text
     stopped = await TASK_STOP.run(TaskStopInput(task_id=task_id), context())
     assert "stopped" in stopped.text
     assert "up\n" in stopped.text
