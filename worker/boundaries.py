@@ -62,8 +62,7 @@ def is_skill(resolved: Path, folders: Iterable[Path]) -> bool:
 
     They lie in our config dir, which is sensitive; but they are there to be read.
     """
-    secret = _by_parts(resolved, tuple(part.lower() for part in resolved.parts))
-    return secret is None and inside(resolved, folders)
+    return inside(resolved, folders) and _by_parts(resolved, tuple(map(str.lower, resolved.parts))) is None
 
 
 def _by_parts(resolved: Path, parts: tuple[str, ...]) -> str | None:

@@ -1,4 +1,4 @@
-"""Building a request in a conversation of 2,000 messages: from records to what the SDK is given.
+"""Building a request in a conversation of 2,000 messages: from records to the octets that are sent.
 
 Each request of a turn is built anew from what the turn has come to; the first one of a worker, from the
 whole history that it has loaded.
@@ -17,7 +17,7 @@ from shared.catalog import load
 from tests.shared.histories import MODEL, whole_turn
 from worker.conversation import Conversation
 from worker.models.base import ModelRequest
-from worker.models.requests import arguments
+from worker.models.requests import arguments, encoded
 
 if TYPE_CHECKING:
     from shared.records import Record
@@ -48,8 +48,10 @@ async def _sample() -> Sample:
         began = time.perf_counter()
         messages = conversation.messages(records, MODEL, 10**9)
         made = arguments(ModelRequest(MODEL, "system", messages, [], 1_000), entry)
+        sent = encoded(made)
         took.append(ms_since(began))
         assert len(made["messages"]) >= _MESSAGES
+        assert len(sent) > _MESSAGES * len(_OUTPUT) / 4
         records += whole_turn("now", f"toolu_now_{call}")[:-1]
     return {"the next": took[-1], "a worker's first": took[0]}
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import anthropic
+import httpx2
 import pytest
 
+from shared import catalog
 from tests.double import serving
-from tests.worker.asking import asking, everything, model, said, whole
-from worker.models.base import Reply, Text, Thinking
+from tests.worker.asking import QUICK, asking, everything, model, said, whole
+from worker.models.anthropic import AnthropicModel
+from worker.models.base import ModelError, Reply, Text, Thinking
+from worker.models.requests import arguments
 
 pytestmark = pytest.mark.anyio
 
@@ -92,3 +98,44 @@ async def test_connections_are_used_again() -> None:
         for _ in range(3):
             await whole(made, asking("@text hi"))
         assert len(double.connections) == 1
+
+
+async def test_a_request_arrives_as_it_was_built() -> None:
+    odd = {"path": "é 😀 \u2028 \x7f", "count": 2**70, "share": 1e-7, "deep": [{"none": None, "yes": True}]}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": odd}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}
+    request = asking(
+        "@text hi", {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}
+    )
+    async with serving() as double, model(double) as made:
+        await whole(made, request)
+    (received,) = double.requests
+    entry = catalog.load().entry(request.model)
+    assert received.body == arguments(request, entry) | {"stream": True}
+    assert received.headers["content-type"] == "application/json"
+
+
+async def test_a_cloud_gets_a_body_that_its_client_has_changed() -> None:
+    received: list[httpx2.Request] = []
+
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        received.append(request)
+        return httpx2.Response(400, json={"error": {"type": "invalid_request_error", "message": "no"}})
+
+    client = anthropic.AsyncAnthropicVertex(
+        region="europe-west1",
+        project_id="project",
+        access_token="token",
+        http_client=anthropic.DefaultAsyncHttpxClient(transport=httpx2.MockTransport(refuse)),
+    )
+    entry = catalog.load().entry("vertex/claude-sonnet-5-5")
+    made = AnthropicModel(client, entry, policy=QUICK)
+    with pytest.raises(ModelError):
+        await everything(made, asking("hi", model="vertex/claude-sonnet-5-5"))
+    await made.aclose()
+    (sent,) = received
+    body = json.loads(sent.content)
+    assert sent.url.path.endswith("/models/claude-sonnet-5-5:streamRawPredict")
+    assert "model" not in body
+    assert body["anthropic_version"]
+    assert body["messages"][0]["role"] == "user"

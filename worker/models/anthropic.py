@@ -20,7 +20,7 @@ import httpx2
 from worker.models.base import ModelError, Retrying
 from worker.models.failures import CUT, Asked, Failure, classify, no_reply
 from worker.models.replies import ReplyBuilder
-from worker.models.requests import arguments, signatures, without_thinking
+from worker.models.requests import arguments, encoded, signatures, without_thinking
 from worker.models.retries import RetryPolicy
 
 if TYPE_CHECKING:
@@ -48,9 +48,13 @@ def ssl_context() -> ssl.SSLContext:
 
 async def _post(client: AnyClient, request: dict[str, Any]) -> anthropic.AsyncStream[object]:
     """Ask for a message. The stream of its events, each a JSON value as it was sent."""
+    streamed = {**request, "stream": True}
+    # The clouds' clients change the body, so they get it as it is.
+    finished = isinstance(client, anthropic.AsyncAnthropic)
+    sent = {"content": encoded(streamed)} if finished else {"body": streamed}
     return await client.post(
         "/v1/messages",
-        body={**request, "stream": True},
+        **sent,
         cast_to=object,
         stream=True,
         stream_cls=anthropic.AsyncStream[object],
