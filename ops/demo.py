@@ -53,12 +53,14 @@ async def demo(home: Path) -> bool:
             ms = (time.perf_counter() - began) * 1000
             print(f"iac-code {answer['agentInfo']['version']} answered initialize after {ms:.0f} ms.")
             await _kill_one(editor, home, claims)
-            front = psutil.Process(editor.process.pid)
-            family = [front, *front.children(recursive=True)]
-            print(f"\nThe editor closes the connection; {len(family)} processes ran.")
+            workers = psutil.Process(editor.process.pid).children(recursive=True)
+            print(f"\nThe editor closes the connection; {1 + len(workers)} processes ran.")
             assert editor.process.stdin is not None
             await editor.process.stdin.aclose()
-            alive = await wait_gone(family, within=3.0)
+            with anyio.move_on_after(3.0):
+                await editor.process.wait()
+            claims.check(editor.process.returncode == 0, "the agent ended by itself, with exit code 0")
+            alive = await wait_gone(workers, within=1.0)
             claims.check(not alive, "no process is left", str(alive))
             claims.check(not editor.stderr, "nothing was said on stderr", repr(editor.stderr))
             claims.check(not editor.faults, f"all {len(editor.lines)} lines were whole", str(editor.faults))

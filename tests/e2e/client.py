@@ -328,7 +328,10 @@ async def end_agent(process: Process) -> None:
 
 
 async def wait_gone(processes: list[psutil.Process], within: float = 2.0) -> list[psutil.Process]:
-    """Wait until all have ended, at most `within` seconds; those that have not."""
+    """Wait until all have ended, at most `within` seconds; those that have not.
+
+    Of a child of this process it takes the exit status away: nothing else learns it then.
+    """
     _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(processes, timeout=within))
     return alive
 
