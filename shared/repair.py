@@ -43,12 +43,12 @@ TURN_FAILED: Final = "[The request above ended with an error before it was done.
 TURN_INTERRUPTED: Final = "[The request above was interrupted before it was done.]"
 """What the model is told of a turn that did not end normally, so that it does not take it up by itself."""
 _SUMMARY: Final = (
-    "The conversation up to here was replaced by this summary of it.\n\n<summary>\n{}\n</summary>"
+    "<summary>\n{}\n</summary>\n\nThe conversation up to here was replaced by this summary of it."
 )
-_WORKED_ON: Final = "What the user asked for, word for word, and what is being worked on:"
-_GO_ON: Final = "(Go on.)"
+_WORKED_ON: Final = "[What the user asked for, word for word, and what is being worked on:]"
+_GO_ON: Final = "[Go on.]"
 """After a reply that was paused: no request may end in a reply."""
-_START_LOST: Final = "(The beginning of this conversation could not be read.)"
+_START_LOST: Final = "[The beginning of this conversation could not be read.]"
 
 
 def repair(

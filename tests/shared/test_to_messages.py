@@ -149,7 +149,7 @@ def test_a_compaction_does_not_split_a_call_from_its_result() -> None:
         result("t2", "c3"),
         reply("t2", text("so")),
     ]
-    assert [line[:6] for line in shape(records)] == ["u: The", "a: c2,", "u: c2,", "a: so"]
+    assert [line[:6] for line in shape(records)] == ["u: <su", "a: c2,", "u: c2,", "a: so"]
     assert len(shape([*records, *whole_turn("t3", "c4")])) == 8
 
 

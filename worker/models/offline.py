@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from worker.models.base import ModelRequest, StreamItem
 
+_ASKED: Final = "- "
+"""Begins a line of a summary."""
 PAUSE: Final = 0.15
 """Seconds between two numbers that are counted slowly."""
 _CHARACTERS_A_TOKEN = 4
@@ -105,7 +107,7 @@ class _Turn:
                 break
             text, failed = results.pop(0)
             last, done = step, index + 1
-        asked = [said for message in request.messages if (said := _said(message))]
+        asked = [text for message in request.messages for text in _asked(message)]
         return cls(tools, asked, last, text, failed, steps[done:])
 
     def opening(self) -> str | None:
@@ -123,6 +125,14 @@ def _needs_success(step: Step) -> bool:
 def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _asked(message: dict[str, Any]) -> list[str]:
+    """What the user asked for in a message, and before it by a summary that this model wrote."""
+    texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
+    summed_up = "\n".join(text for text in texts if text.startswith("<summary>"))
+    earlier = [line.removeprefix(_ASKED) for line in summed_up.splitlines() if line.startswith(_ASKED)]
+    return [*earlier, *filter(None, [_said(message)])]
 
 
 def _said(message: dict[str, Any]) -> str:
@@ -172,7 +182,7 @@ def _pieces(step: Step, asked: list[str]) -> list[str]:
         case Say(text=text):
             pass
         case Summarize():
-            lines = [f"- {' '.join(text.split())[:200]}" for text in asked[:-1][-20:]]
+            lines = [f"{_ASKED}{' '.join(text.split())[:200]}" for text in asked[:-1][-20:]]
             text = (
                 "\n".join(["The user asked, in this order:", *lines])
                 if lines
