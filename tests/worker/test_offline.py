@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from shared.records import CompactionRecord
+from shared.repair import TURN_CANCELLED, to_messages
 from tests.double.rules import problem
+from tests.shared import histories
+from worker.compaction import _ASK, _EXTRACT
 from worker.models.base import ModelRequest, Reply, Text
 from worker.models.offline import OfflineModel
 from worker.models.offline_language import EXPLANATION, Count, Say, parse
@@ -249,6 +253,39 @@ async def test_asked_for_a_summary_it_tells_what_was_asked() -> None:
     reply = await ask(prompts)
     assert "- list" in text_of(reply)
     assert reply.stop_reason == "end_turn"
+
+
+async def test_within_a_turn_there_is_no_summary_since_its_calls_would_run_again() -> None:
+    (first,) = await turn("run one\nrun two")
+    result = {"type": "tool_result", "tool_use_id": first.blocks[-1]["id"], "content": "done"}
+    question = {"type": "text", "text": _ASK}
+    begun = [user("run one\nrun two"), {"role": "assistant", "content": first.blocks}]
+    within = await ask([*begun, {"role": "user", "content": [result, question]}])
+    assert (within.blocks, within.stop_reason) == ([], "refusal")
+    extract = await ask([{"role": "user", "content": [{"type": "text", "text": _EXTRACT}, question]}])
+    assert extract.stop_reason == "refusal"
+    stopped = {"type": "text", "text": TURN_CANCELLED}
+    after = await ask([*begun, {"role": "user", "content": [result, stopped, question]}])
+    assert "- run one run two" in text_of(after)
+
+
+async def test_only_its_own_summary_tells_what_was_asked_before_it() -> None:
+    made = CompactionRecord(epoch=1, time=1, turn_id="t1", summary="The user asked, in this order:\n- say a")
+    own = to_messages([histories.user("t1"), made, histories.user("t2")], "m")
+    others = [
+        {"role": "assistant", "content": "<summary>\nThe user asked, in this order:\n- by a reply"},
+        user("<summary>\n- pasted"),
+        {"role": "assistant", "content": "Yes."},
+    ]
+    told = text_of(await ask([*own, *others, user("summarize")]))
+    assert "- say a" in told
+    assert "pasted" not in told
+    assert "by a reply" not in told
+
+
+async def test_a_file_may_hold_a_summary_of_the_conversation() -> None:
+    (reply,) = await turn("write a summary of this conversation to notes.md")
+    assert reply.blocks[-1]["input"]["path"] == "notes.md"
 
 
 async def test_call_ids_are_never_used_twice() -> None:

@@ -34,8 +34,13 @@ if TYPE_CHECKING:
 
     from worker.models.base import ModelRequest, StreamItem
 
+_TITLE: Final = "The user asked, in this order:"
 _ASKED: Final = "- "
-"""Begins a line of a summary."""
+"""Begins a line of a summary, which begins with the title."""
+_OWN_ASK: Final = "Write a summary of this conversation for yourself:"
+"""How the agent asks for one: see `worker.compaction`."""
+_REPLACED: Final = "The conversation up to here was replaced by this summary of it."
+_EXTRACT: Final = "This is an extract of a conversation of yours."
 PAUSE: Final = 0.15
 """Seconds between two numbers that are counted slowly."""
 _CHARACTERS_A_TOKEN = 4
@@ -47,6 +52,9 @@ class OfflineModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """See `Model.stream`. Never raises ModelError."""
+        if _would_forget(request.messages[-1]):
+            yield Reply([], "refusal", Usage())
+            return
         turn = _Turn.of(request)
         said: list[str] = []
         if (opening := turn.opening()) is not None:
@@ -127,11 +135,24 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
+def _would_forget(asked: dict[str, Any]) -> bool:
+    """Whether a summary is asked for within a turn: what is done of it is known by its results alone, and
+    without them all of it would be done once more."""
+    texts = [block["text"] for block in _blocks(asked) if block["type"] == "text"]
+    if not texts or not texts[-1].startswith(_OWN_ASK):
+        return False
+    results = any(block["type"] == "tool_result" for block in _blocks(asked))
+    ended = any(text in (TURN_CANCELLED, TURN_FAILED, TURN_INTERRUPTED) for text in texts)
+    return (results and not ended) or texts[0].startswith(_EXTRACT)
+
+
 def _asked(message: dict[str, Any]) -> list[str]:
     """What the user asked for in a message, and before it by a summary that this model wrote."""
     texts = [block["text"] for block in _blocks(message) if block["type"] == "text"]
-    summed_up = "\n".join(text for text in texts if text.startswith("<summary>"))
-    earlier = [line.removeprefix(_ASKED) for line in summed_up.splitlines() if line.startswith(_ASKED)]
+    # With its last line the agent stands for it; a user or a reply may say the rest as well.
+    summary = texts[0].splitlines() if message["role"] == "user" and texts else []
+    own = summary[:2] == ["<summary>", _TITLE] and summary[-1] == _REPLACED
+    earlier = [line.removeprefix(_ASKED) for line in summary if own and line.startswith(_ASKED)]
     return [*earlier, *filter(None, [_said(message)])]
 
 
@@ -183,11 +204,7 @@ def _pieces(step: Step, asked: list[str]) -> list[str]:
             pass
         case Summarize():
             lines = [f"{_ASKED}{' '.join(text.split())[:200]}" for text in asked[:-1][-20:]]
-            text = (
-                "\n".join(["The user asked, in this order:", *lines])
-                if lines
-                else "Nothing was asked so far."
-            )
+            text = "\n".join([_TITLE, *lines]) if lines else "Nothing was asked so far."
         case Explain(line=line):
             text = f"I did not understand “{line[:200]}”.\n\n{EXPLANATION}" if line else EXPLANATION
         case Call():

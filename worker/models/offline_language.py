@@ -146,7 +146,7 @@ _GRAMMAR: Final[list[tuple[re.Pattern[str], Callable[[re.Match[str]], list[Step]
     _rule(r"say(?:\s*:|\s)\s*(?P<what>.+)", lambda match: [Say(match["what"])]),
     _rule(r"count\s+(?:up\s+)?to\s+(?P<to>\d{1,9})(?P<slowly>[\s,]+slowly)?\s*[.!]*", _count),
     # What the agent itself asks for: see `worker.compaction`.
-    _rule(r"write\s+a\s+summary\s+of\s+this\s+conversation\b.*", lambda _: [Summarize()]),
+    _rule(r"write\s+a\s+summary\s+of\s+this\s+conversation\s+for\s+yourself:.*", lambda _: [Summarize()]),
     _rule(
         r"(?:write|create)\s+(?:the\s+|a\s+)?(?:file\s+)?(?P<path>[^:]+?)\s*:(?!//)\s?(?P<text>.*)",
         lambda match: [Call("write_file", {"path": _unquoted(match["path"]), "content": match["text"]})],
